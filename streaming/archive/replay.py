@@ -38,7 +38,8 @@ class Opener(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ReplayRange(msgspec.Struct, frozen=True, array_like=True):
-    """Entries first to last of a pointer, whose operations count for a root; sections closer to the root have a smaller depth."""
+    """Entries first to last of a pointer, whose operations count for a root; sections closer to the root have a smaller
+    depth."""
 
     depth: int
     pointer: str

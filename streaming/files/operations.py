@@ -27,7 +27,7 @@ class FileOperations:
     """One per process. Thread-safe."""
 
     def __init__(self, storages: Storages, clock: Clock | None = None, *, cache_folder: str = "") -> None:
-        """`cache_folder` is where runs remember which files manifests name; without one each run reads all manifests."""
+        """`cache_folder` is where runs remember which files manifests name; without it each run reads all manifests."""
         self.storages = storages
         self._clock = clock or SystemClock()
         self.cache_folder = cache_folder

@@ -1,7 +1,7 @@
-"""Brings back the files that a run has deleted, where the storage has kept them: in versioned buckets of S3.
+"""Restores the files that a run has deleted, if the storage has kept them: in versioned buckets of S3.
 
-Elsewhere nothing can be brought back by this, and it says so: local files are gone, and what Google Cloud Storage and Azure
-keep is restored with their own tools.
+Elsewhere nothing can be restored this way, and it says so: local files are gone, and what Google Cloud Storage and Azure keep
+is restored with their own tools.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ THREADS = 8
 
 
 class UndoReport(msgspec.Struct, kw_only=True):
-    """Of one root."""
+    """The result for one root."""
 
     root: str
     named: int = 0
@@ -39,7 +39,7 @@ class UndoReport(msgspec.Struct, kw_only=True):
     reason: str = ""
     """Why files are lost."""
     sample: list[str] = []
-    """The first lost ones."""
+    """The first lost files."""
 
 
 class UndoRun:
@@ -59,7 +59,7 @@ class UndoRun:
         self._progress = on_progress
 
     def run(self, run: Run, undone: str, roots: Sequence[Root]) -> list[UndoReport]:
-        """`InvalidInput` if no root has a list of that run: it deleted nothing, or more than thirty days ago."""
+        """`InvalidInput` if no root has a list of that run: it deleted nothing, or ran more than thirty days ago."""
         reports = [report for root in roots if (report := self._root(run, undone, root)).named]
         if not reports:
             raise InvalidInput(
@@ -76,7 +76,7 @@ class UndoRun:
             return report
         known = Roots(self._store.backend, self._store.clock)
         Claims(self._store, self._operations.storages).require(root, known.get(root))
-        if not self._dry_run:  # ⚠ or the next sweep would delete them again at once
+        if not self._dry_run:  # ⚠ otherwise the next sweep would delete them again at once
             known.put(root, msgspec.structs.replace(known.get(root), condemned=""))
         report.named = len(keys)
         with ThreadPoolExecutor(THREADS, thread_name_prefix="undo") as pool:
@@ -92,7 +92,7 @@ class UndoRun:
         return report
 
     def _bring_back(self, run: Run, root: Root) -> Callable[[str], tuple[bool, bool]]:
-        """For one location: whether it is there, and whether it was brought back."""
+        """For one location: whether it is there, and whether it was restored."""
         versions = self._versions(root)
 
         def bring_back(location: str) -> tuple[bool, bool]:

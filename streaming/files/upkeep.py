@@ -1,7 +1,7 @@
 """One turn of the files' upkeep on a cadence: first the tables that were dropped with PURGE, then the claimed storage roots.
 
-Nothing is done for a store that has claimed no root: that is how an operator says that its files may go. Between two turns the
-manifest cache follows the log, so that the next sweep has less to read.
+Nothing is done for a store that has claimed no root: a claim is how an operator says that files may be deleted. Between two
+turns the manifest cache follows the log, so that the next sweep has less to read.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from headwater.streaming.runs.runs import Runs
 
 class FileUpkeep(msgspec.Struct, frozen=True, kw_only=True):
     operations: Callable[[], FileOperations]
-    """Opened when there is something to do."""
+    """Opened only when there is something to do."""
     executor: Callable[[], AbstractContextManager[FileExecutor]] = lambda: nullcontext(LocalExecutor())
-    """Who marks, lists and deletes in a sweep; closed when it has ended."""
+    """Marks, lists and deletes in a sweep; closed when the sweep has ended."""
     sweep: FileSweepOptions = FileSweepOptions()
     tasks: TaskPurgeOptions = TaskPurgeOptions()
 

@@ -53,8 +53,8 @@ class CatalogPurge:
         before_each: Callable[[], None] = lambda: None,
         before_catalog: Callable[[str, Catalog], None] = lambda _realm, _catalog: None,
     ) -> None:
-        """⚠ `before_each` is asked before each row goes, and raises if another run has taken over. `before_catalog` removes
-        what a catalog has outside of the store; if it raises, the catalog stays."""
+        """⚠ `before_each` is called before each row is deleted, and raises if another run has taken over. `before_catalog`
+        removes what a catalog has outside the store; if it raises, the catalog stays."""
         self._kernel = kernel
         self._backend = kernel.store.backend
         self._age_seconds = age_seconds
@@ -98,7 +98,7 @@ class CatalogPurge:
         return ""
 
     def _orphan(self, catalog_id: int, now: int, dry_run: bool) -> PurgedCatalog:
-        """What a writer that slept through the purge has left. It waits as long as a dropped catalog does."""
+        """Removes what a writer that was suspended during the purge has left. It waits as long as a dropped catalog does."""
         rows = list(self._rows(catalog_id))
         waiting = self._is_young(rows, now, self._age_seconds) or self._pinned(rows, now)
         if not waiting and not dry_run:
@@ -110,7 +110,7 @@ class CatalogPurge:
 
     def _unrecorded(self) -> list[int]:
         """⚠ Names first, records after: a catalog is recorded before its first pointer is named. Only ids that the counter has
-        given out can have been a catalog's."""
+        issued can belong to a catalog."""
         names = self._backend.all_names(self._kernel.realm, prefix="cat/")
         named = {int(match.group(1)) for name in names if (match := _CATALOG_POINTER.match(name))}
         records = head_records(self._kernel, CATALOGS)
@@ -123,12 +123,12 @@ class CatalogPurge:
         return any(entry_kind is not Kind.DELETE for _, entry_kind in self._heads(rows))
 
     def _waits(self, rows: Sequence[tuple[str, PointerRow]], now: int, age_seconds: int) -> str:
-        """The delete entries are history too, and are kept as long, unless the catalog was dropped to be purged."""
+        """The delete entries are history too, and are kept as long, unless the catalog was dropped in order to be purged."""
         lives = "one of its pointers still lives" if self._any_lives(rows) else ""
         return self._is_young(rows, now, age_seconds) or lives or self._pinned(rows, now)
 
     def _pinned(self, rows: Sequence[tuple[str, PointerRow]], now: int) -> str:
-        """⚠ Who holds history back has not read the delete entries yet, and would never learn of them."""
+        """⚠ A reader that holds history back has not read the delete entries yet, and would otherwise never learn of them."""
         here = dict(rows)
         for pin in history_pins(self._kernel, now, here):
             if pin.until > now and pin.pointer in here and pin.seq < here[pin.pointer].seq:

@@ -1,6 +1,6 @@
-"""Removes what a purged realm has outside of the store: its retained set, and its topics in Kafka.
+"""Removes what a purged realm has outside the store: its retained set, and its topics in Kafka.
 
-Archives stay: they are made to outlive what they were made from, and belong to those who asked for them.
+Archives stay: they are made to outlive their source, and belong to those who requested them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ class ExternalResources(Protocol):
     """External resources of one kind. A realm is PURGED only when all of them are gone."""
 
     def check(self, instances: Sequence[str]) -> None:
-        """Whatever would keep them from being removed, before anything is deleted."""
+        """Anything that would prevent their removal, before anything is deleted."""
 
     def remove(self, instance: str) -> None:
-        """All of it, or an error. May be repeated at any time."""
+        """Removes all of it, or raises. May be repeated at any time."""
 
 
 class RetainedSets:
@@ -29,7 +29,7 @@ class RetainedSets:
         self._folder = folder
 
     def check(self, instances: Sequence[str]) -> None:
-        """Files can only be tried."""
+        """Files give no way to check in advance."""
 
     def remove(self, instance: str) -> None:
         store = RetainedStore(self._folder, instance)

@@ -36,7 +36,7 @@ from headwater.streaming.runs.runs import Run
 
 _INSTANCE = re.compile(r"[A-Za-z0-9._-]+#[0-9a-f]{16}")
 ROWS, POINTERS = "(rows)", "(pointers)"
-"""What a purge counts as types: it does not look at what the rows are."""
+"""The type under which a purge counts rows: it does not look at what they are."""
 FAILURES_KEPT = 100
 
 
@@ -46,7 +46,7 @@ class PurgedRealm(msgspec.Struct, frozen=True, kw_only=True):
     listed: bool
     rounds: int = 0
     deleted: int | None = None
-    """Rows; None where the database deletes in bulk and does not say."""
+    """Rows; None if the database deletes in bulk and does not say."""
     failure: str = ""
 
 
@@ -67,7 +67,7 @@ def purge_all(
     before_catalog: Callable[[str, Catalog], None] = lambda _realm, _catalog: None,
     scan: DeleteByScan = delete_by_scan,
 ) -> Purged:
-    """All that may go, or the given realms. What failed and what was counted is in the run's record. `scan` deletes where the
+    """Purges all that may be purged, or the given realms. Failures and counts are in the run's record. `scan` deletes if the
     database does not delete by realm."""
     if run.record.dry_run:
         return _would_purge(store, realms, unlisted, catalogs, catalog_age_seconds)
@@ -120,7 +120,7 @@ def purge_realms(
     belongings: Sequence[ExternalResources] = (),
     before_each: Callable[[], None] = lambda: None,
 ) -> list[PurgedRealm]:
-    """One that fails is reported and stays PURGING; the others continue."""
+    """A realm that fails is reported and stays PURGING; the others continue."""
     done = []
     for realm in realms:
         before_each()
@@ -140,7 +140,7 @@ def finish_purge(store: Store, realm: Realm, belongings: Sequence[ExternalResour
 
 
 def remove_late_external_resources(store: Store, belongings: Sequence[ExternalResources]) -> list[str]:
-    """Deletes what a publisher or job that slept through a purge has written again. Returns failures."""
+    """Deletes what a publisher or job that was suspended during the purge has written again. Returns failures."""
     failures = []
     for realm in all_realms(store):
         try:
@@ -165,7 +165,7 @@ class SharedScans:
         self._done: list[PurgedRealm] = []
 
     def purge(self, realms: Sequence[Realm], *, unlisted: bool) -> list[PurgedRealm]:
-        """One that fails is reported and stays PURGING; the others continue."""
+        """A realm that fails is reported and stays PURGING; the others continue."""
         records = {realm.instance: record for realm in realms if (record := self._begun(realm)) is not None}
         orphans: list[str] = []
 
@@ -192,7 +192,7 @@ class SharedScans:
         return self._done
 
     def _begun(self, realm: Realm) -> RealmRead | None:
-        """⚠ What the realm has outside of the store is deleted first: the realm's rows say where that is."""
+        """⚠ What the realm has outside the store is deleted first: the realm's rows say where that is."""
         self._before_each()
         try:
             for kind in self._belongings:
@@ -227,7 +227,7 @@ class SharedScans:
 
 
 def unlisted_instances(store: Store) -> list[str]:
-    """Instances that have rows and no record, neither by name nor by another creation of that name."""
+    """Instances that have rows but no record, neither by name nor as another creation of that name."""
     return _not_listed(store, _instances(store.backend))
 
 
@@ -241,7 +241,7 @@ def purge_unlisted(
     store: Store, *, belongings: Sequence[ExternalResources] = (), before_each: Callable[[], None] = lambda: None
 ) -> list[PurgedRealm]:
     done = []
-    copy = store.backend.data_copy()  # ⚠ before the list is read: in another copy of the data it may name the instance
+    copy = store.backend.data_copy()  # ⚠ read before the list: in another copy of the data the list may name the instance
     for instance in unlisted_instances(store):
         before_each()
         name = realm_name_of(instance)

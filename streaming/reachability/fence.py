@@ -1,8 +1,8 @@
-"""Fences a realm instance: returns its heads and floors, and nothing prepared before can land after.
+"""Fences a realm instance: returns its heads and floors, and nothing prepared earlier can land afterwards.
 
-⚠ The order is the protocol: the realm's fence → floors of all names → names again, with the fence by CAS into each row, which
-yields the heads. A pointer that is reserved after the second listing reads the realm's fence before its first commit, so its
-objects are newer than the fence; and whatever it was branched from was at or above the floors that were read before.
+⚠ The order is the protocol: the realm's fence → floors of all names → names again, with the fence written by CAS into each row,
+which yields the heads. A pointer that is reserved after the second listing reads the realm's fence before its first commit, so
+its objects are newer than the fence; and whatever it was branched from was at or above the floors that were read before.
 
 A closed realm (INACTIVE) is fenced by the same steps and stays closed: its rows are closed again, and the realm's fence keeps
 T, after which the realm will be opened. So whatever is written later is newer than T too, by any writer's clock.
@@ -27,12 +27,12 @@ from headwater.streaming.reachability.safeguards import ALL_ON, Safeguards
 class FencedRealm(msgspec.Struct, frozen=True, kw_only=True):
     realm: str
     time: int
-    """T, in microseconds: what was created before it by T minus the grace, and is not reachable, may go."""
+    """T, in microseconds: unreachable objects created before T minus the grace may go."""
     spans: dict[str, Span]
 
 
 def fence_realm(backend: Backend, realm: str, clock: Clock, safeguards: Safeguards = ALL_ON) -> FencedRealm:
-    """`RealmNotActive` for one that is just being opened or closed: that is not disturbed."""
+    """`RealmNotActive` for a realm that is just being opened or closed: that is not disturbed."""
     seen = read_realm_fence(backend, realm)
     now = clock.now_micros()
     if not safeguards.fence:
@@ -53,7 +53,7 @@ def fence_realm(backend: Backend, realm: str, clock: Clock, safeguards: Safeguar
     spans = {
         name: Span(floor=min(floors.get(name, 1), row.seq), head=row.head, seq=row.seq)
         for name, row in rows.items()
-        if row.head  # what is only reserved has nothing yet
+        if row.head  # a pointer that is only reserved has nothing yet
     }
     return FencedRealm(realm=realm, time=min(now, held.fence), spans=spans)
 
@@ -77,7 +77,7 @@ def _floors(backend: Backend, realm: str) -> Iterator[tuple[str, int]]:
 
 
 def _unfenced(backend: Backend, realm: str, now: int) -> FencedRealm:
-    """What a sweep without the protocol would see; only tests ask for it."""
+    """What a sweep without the protocol would see; only tests use it."""
     rows = dict(backend.all_pointers(realm))
     spans = {name: Span(floor=row.floor, head=row.head, seq=row.seq) for name, row in rows.items() if row.head}
     return FencedRealm(realm=realm, time=now, spans=spans)

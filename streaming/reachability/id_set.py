@@ -12,7 +12,7 @@ RUN_IDS = 500_000
 
 
 class MarkedIds(Protocol):
-    """What must stay of one realm, wherever it lies."""
+    """The ids that must stay of one realm, wherever they are held."""
 
     def __len__(self) -> int: ...
 
@@ -20,7 +20,7 @@ class MarkedIds(Protocol):
         """In this process."""
 
     def release(self) -> None:
-        """They are not needed any more."""
+        """The ids are not needed any more."""
 
 
 class IdSet:
@@ -34,7 +34,7 @@ class IdSet:
         return self.position(object_id) is not None
 
     def position(self, object_id: int) -> int | None:
-        """Its place in the order of ids; None if it is none of them."""
+        """Its position in the order of ids; None if it is not among them."""
         at = bisect_left(self._ids, object_id)
         return at if at < len(self._ids) and self._ids[at] == object_id else None
 
@@ -51,7 +51,7 @@ class IdSet:
         pass
 
     def packed(self) -> bytes:
-        """Eight bytes each, sorted, in this machine's order."""
+        """Eight bytes each, sorted, in this machine's byte order."""
         return self._ids.tobytes()
 
     def view(self) -> memoryview[int]:

@@ -1,8 +1,8 @@
 """Finds the ids of all objects that must stay by walking pointers from floor to head.
 
-Plug-ins are entry points: of the group `headwater.realm_identifiers` (called once for each realm) and of
-`headwater.object_identifiers` (called for each identified object of their type, which may lead to more). Each says which object
-types it decides about. ⚠ A type that no identifier covers is never purged, nor an unregistered one, nor a mutable one.
+Plug-ins are entry points of the groups `headwater.realm_identifiers` (called once for each realm) and
+`headwater.object_identifiers` (called for each identified object of their type, which may lead to more). Each declares which
+object types it decides about. ⚠ A type that no identifier covers is never purged, nor an unregistered one, nor a mutable one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CACHE_BYTES = 64 * 1024 * 1024
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of a pointer's log: the states from `floor` to the entry `head`."""
+    """The part of a pointer's log that is kept: the states from `floor` to the entry `head`."""
 
     floor: int
     head: bytes
@@ -42,8 +42,8 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WalkShare(NamedTuple):
-    """A part of the marking that can be done anywhere: entries `first` to `last` of a pointer, by the built-in identifier; or,
-    without a pointer, all that the identifier of that number marks."""
+    """A part of the marking that can run anywhere: entries `first` to `last` of a pointer, by the built-in identifier; or,
+    without a pointer, everything that the identifier of that number marks."""
 
     identifier: int
     pointer: str = ""
@@ -56,7 +56,7 @@ class WalkShare(NamedTuple):
 
 
 class WalkedRealm:
-    """What identifiers read. ⚠ Not through the store's cache: that would show objects that are gone."""
+    """What identifiers read from. ⚠ It bypasses the store's cache, which would show objects that are gone."""
 
     def __init__(self, backend: Backend, realm: str, spans: Mapping[str, Span], types: ObjectTypes | None = None) -> None:
         self.backend = backend
@@ -68,7 +68,7 @@ class WalkedRealm:
 
 
 class Marks:
-    """Takes what was identified; asks the identifiers of its type where more is to be found."""
+    """Collects identified objects; calls the identifiers of their types, which may find more."""
 
     def __init__(self, realm: WalkedRealm, by_type: Mapping[str, Sequence[ObjectIdentifier]]) -> None:
         self._realm = realm
@@ -91,7 +91,7 @@ class Marks:
 
 class RealmIdentifier(Protocol):
     covers: frozenset[str]
-    """Object types of which it marks every one that must stay."""
+    """Object types of which it marks every object that must stay."""
 
     def identify(self, realm: WalkedRealm, marks: Marks) -> None: ...
 
@@ -108,7 +108,7 @@ class LogIdentifier:
     """Every pointer of every realm, `::system::` too, is a log: its entries, their tails and indexes, and the contents."""
 
     covers = frozenset({ENTRY.name, SPILLED_OPERATIONS.name, CONTENT.name, METADATA_COPY.name, STRIPE.name, DIRECTORY.name})
-    """Copies of metadata are marked with their contents: they have their ids."""
+    """Copies of metadata are marked with their contents, because they share their ids."""
 
     def identify(self, realm: WalkedRealm, marks: Marks) -> None:
         self.identify_some(realm, marks, ((span, span.floor, span.seq) for span in realm.spans.values()))
@@ -183,7 +183,7 @@ def reachable_ids(realm: WalkedRealm, logged: LogRecord) -> IdSet:
 
 
 class Identifiers:
-    """The built-in one and those of plug-ins."""
+    """The built-in identifier and those of plug-ins."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class Identifiers:
         self._types = types or all_object_types()
 
     def purgeable_types(self, *, spare_mutable: bool = True) -> frozenset[str]:
-        """⚠ Known, not mutable, and covered by an identifier. (`spare_mutable` is for tests that show its need.)"""
+        """⚠ Known, not mutable, and covered by an identifier. (`spare_mutable` lets tests show that this is needed.)"""
         covered = {name for it in self._of_realms for name in it.covers}
         covered |= {name for group in self._by_type.values() for it in group for name in it.covers}
         found = ((name, self._types.find(name)) for name in covered)
@@ -209,12 +209,12 @@ class Identifiers:
 
     @property
     def are_plugged_in(self) -> bool:
-        """Whether some are not the built-in one: what they mark, the streamed set does not know."""
+        """Whether some are not the built-in one: the streamed set does not contain what they mark."""
         return len(self._of_realms) > 1 or bool(self._by_type)
 
     def signature(self) -> list[str]:
-        """Which identifiers these are, in their order. ⚠ Shares name them by number: a worker of a share must have the
-        same, or what a missing one would have marked is taken for garbage."""
+        """These identifiers in order. ⚠ Shares refer to them by number: a worker of a share must have the same ones, or what a
+        missing one would have marked is taken for garbage."""
         of_objects = [it for _, group in sorted(self._by_type.items()) for it in group]
         every: list[RealmIdentifier | ObjectIdentifier] = [*self._of_realms, *of_objects]
         return [f"{type(it).__module__}.{type(it).__qualname__} of {', '.join(sorted(it.covers))}" for it in every]
@@ -224,7 +224,7 @@ class Identifiers:
         return self.retained_of(backend, realm, spans, [WalkShare(number) for number in range(len(self._of_realms))])
 
     def shares(self, spans: Mapping[str, Span], entries_max: int) -> Iterator[WalkShare]:
-        """All of the marking, cut; the shares together mark what `retained` does."""
+        """All of the marking, in shares; together they mark what `retained` does."""
         for pointer, span in spans.items():
             for first in range(span.floor, span.seq + 1, entries_max):
                 yield WalkShare(0, pointer, first, min(first + entries_max - 1, span.seq))
@@ -244,7 +244,7 @@ class Identifiers:
 
 def installed_identifiers() -> Identifiers:
     def loaded(group: str) -> list[RealmIdentifier | ObjectIdentifier]:
-        # In an order of their own: that of discovery differs between machines.
+        # In a fixed order: the order of discovery differs between machines.
         found = sorted(metadata.entry_points(group=group), key=lambda it: (it.name, it.value))
         return [it.load()() for it in found]
 

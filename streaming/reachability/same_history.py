@@ -1,10 +1,12 @@
 """Checks in the store whether an older entry, by id and seq, is in the history of a newer one.
 
-⚠ A retained set is of one history. A store that was put back to a backup and continued has another one with the same seqs; so
-has another store whose set lies in the same folder. What was added there is not in the set, and would be taken for garbage.
-⚠ That the set ends in the log's own entry proves nothing about what it read before: every position that it has passed is
-looked for in the log. (Below the floor there is no log any more. There holds what was proved when the steps were written, each
-of which follows the previous one by the ids of its entries.)
+⚠ A retained set belongs to one history. A store that was restored from a backup and continued has another history with the same
+seqs; so has another store whose set lies in the same folder. Objects that were added there are not in the set, and would be
+taken for garbage.
+
+⚠ That the set ends in the log's own entry proves nothing about what it read before: every position that it has passed is looked
+up in the log. (Below the floor there is no log any more. There the proof made when the steps were written applies: each follows
+the previous one by the ids of its entries.)
 """
 
 from __future__ import annotations

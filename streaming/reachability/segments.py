@@ -46,7 +46,7 @@ class SegmentKey(NamedTuple):
 
 
 class Bounds(msgspec.Struct, frozen=True, array_like=True):
-    """A segment without its objects: few enough for one process, however many objects there are."""
+    """A segment without its objects: one process can hold all of them, however many objects there are."""
 
     pointer: str
     start: int
@@ -54,7 +54,7 @@ class Bounds(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SegmentLink(NamedTuple):
-    """One segment of a chain, as of `at`. The first also has what comes later, the others only what was there."""
+    """One segment of a chain, as of `at`. The first one includes what comes later, the others only what was there."""
 
     key: SegmentKey
     at: int
@@ -108,7 +108,7 @@ class SegmentPosition(NamedTuple):
 
 
 class SegmentMap:
-    """Where segments begin, and the chains that a floor asks for. Knows no objects."""
+    """Where segments begin, and the chains that a floor requires. Knows no objects."""
 
     def __init__(self, bounds: Iterable[Bounds]) -> None:
         self._starts: dict[str, list[Bounds]] = {}
@@ -156,7 +156,7 @@ class Histories:
     # ── what enters ─────────────────────────────────────────────────────────────────────────────────────────
 
     def apply(self, step: SegmentStep) -> bool:
-        """False for what was known already. A gap or another entry in the place of one is an error, never skipped."""
+        """False if it was already known. A gap, or another entry in its place, is an error and never skipped."""
         known = self.positions.get(step.pointer)
         if known is not None and step.seq <= known.seq:
             if step.seq == known.seq and step.entry_id != known.entry_id:
@@ -180,7 +180,7 @@ class Histories:
         return True
 
     def seed(self, pointer: str, seq: int, entry_id: str, live: Iterable[int]) -> None:
-        """Begin at a state that was walked; what was known of the pointer is forgotten."""
+        """Start from a state that was walked; what was known of the pointer is forgotten."""
         self.segments[pointer] = [Segment(start=seq, own=dict.fromkeys(live, (seq, NEVER)))]
         self.positions[pointer] = SegmentPosition(seq, seq, entry_id)
 
@@ -201,7 +201,8 @@ class Histories:
         return set(self._objects(chain, and_later=False))
 
     def retained(self, floors: Mapping[str, int], *, follow_base: bool = True) -> set[int]:
-        """The union of what all states from each floor to each head reach. `follow_base` is for tests that show its need."""
+        """The union of what all states from each floor to each head reach. `follow_base` lets tests show that following is
+        needed."""
         found: set[int] = set()
         for chain in SegmentMap(self.bounds()).retained_chains(floors, follow_base=follow_base):
             found.update(self._objects(chain, and_later=True))
@@ -222,11 +223,9 @@ class Histories:
     # ── what may be forgotten ───────────────────────────────────────────────────────────────────────────────
 
     def compact(self, floors: Mapping[str, int]) -> None:
-        """⚠ Only for floors of a sweep that proved completeness up to every head: then no base below them comes any more.
-
-        Segments whose base lies below its pointer's floor take over what they still need of it; then all that no state
-        from the floors on reaches is forgotten. Pointers without a floor are gone, with all they had.
-        """
+        """⚠ Only for the floors of a sweep that proved completeness up to every head: then no base below them is added any
+        more. Segments whose base lies below its pointer's floor take over what they still need of it; then everything that no
+        state from the floors on reaches is forgotten. Pointers without a floor are removed, with all they had."""
         chains = {chain[0].key: chain for chain in SegmentMap(self.bounds()).retained_chains(floors)}
         kept: dict[str, list[Segment]] = {pointer: [] for pointer in floors}
         for key, chain in chains.items():

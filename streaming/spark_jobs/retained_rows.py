@@ -31,7 +31,8 @@ LINK_DDL = "chain bigint, depth int, pointer string, segment bigint, at bigint"
 
 
 def intervals(spark: SparkSession, state: RetainedState) -> DataFrame:
-    """One row for each object of a segment: when it was added (null if it is from the base) and released (null if it is live)."""
+    """One row for each object of a segment: when it was added (null if it is from the base) and released (null if it is
+    live)."""
     if not state.folders:
         rows = spark.createDataFrame([], ROW_DDL)
     else:
@@ -96,7 +97,8 @@ class StreamedSource:
 
 
 def compact(spark: SparkSession, store: RetainedStore, floors: Mapping[str, int]) -> RetainedState:
-    """⚠ Only for the floors of a sweep that proved completeness up to every head; `Histories.compact` does the same in memory."""
+    """⚠ Only for the floors of a sweep that proved completeness up to every head; `Histories.compact` does the same in
+    memory."""
     state = store.load()
     if state is None:
         raise RetainedCorrupt(f"there is no retained set of {store.realm!r}.", field="retained")

@@ -1,6 +1,7 @@
 """The functions of a sweep that run on Spark's workers: scanning splits, and deleting rows.
 
-Each function here makes one that travels. Counts are returned through an accumulator as each task ends, so that what was done is known even if a later task fails.
+Each function here makes one that travels. Counts are returned through an accumulator as each task ends, so that what was done
+is known even if a later task fails.
 """
 
 from __future__ import annotations

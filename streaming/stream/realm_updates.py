@@ -52,7 +52,8 @@ class RealmUpdates:
         self._behind_since: dict[str, tuple[int, float]] = {}
 
     def lock_of(self, instance: str) -> threading.Lock:
-        """Keeps rounds, batches of topics, and sweeps that bring a set up to their fence from writing one set at the same time."""
+        """Keeps rounds, batches of topics, and sweeps that bring a set up to their fence from writing one set at the same
+        time."""
         return self._locks[instance]
 
     def forget(self, instance: str) -> None:

@@ -122,7 +122,8 @@ class StreamApp:
             wait(self._begin_round(pool, {}).values())
 
     def _begin_round(self, pool: ThreadPoolExecutor, running: Mapping[str, Future[None]]) -> dict[str, Future[None]]:
-        """Realms of an earlier round that are still being updated are not started again, and the others do not wait for them."""
+        """Realms of an earlier round that are still being updated are not started again, and the others do not wait for
+        them."""
         still = {instance: future for instance, future in running.items() if not future.done()}
         try:
             instances = self._parts.realms()

@@ -260,7 +260,8 @@ class SplitSweep:
 
 
 def scanned_chunks(backend: Backend, plan: SweepPlan, split: Split) -> Iterator[list[ScannedRow]]:
-    """Rows of the realms that are swept, about a thousand at a time; rows read before a failure are yielded before it here too."""
+    """Rows of the realms that are swept, about a thousand at a time; rows read before a failure are yielded before it
+    here too."""
     wanted = plan.realms.keys() | plan.purging
     only_realm = next(iter(wanted)) if len(wanted) == 1 else None
     chunk: list[ScannedRow] = []

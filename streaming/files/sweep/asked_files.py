@@ -19,10 +19,10 @@ from headwater.streaming.files.sweep.condemned_files import CLAIM_NAME
 from headwater.streaming.files.sweep.roots import Root, is_below
 
 PROBED_MAX = 100
-"""Folders that are looked at one by one; of more, the folder around all of them is listed."""
+"""Folders that are listed one by one; if there are more, the folder around all of them is listed."""
 _LOG_FOLDERS = ("_delta_log", ".hoodie", "manifests")
 _LOOKED_AT = 10
-"""Files of such a folder."""
+"""Files of such a folder that are checked one by one."""
 
 
 class Asked:
@@ -30,7 +30,7 @@ class Asked:
         self.refs = {file.location: file for file in files}
 
     def roots(self, known: Sequence[Root]) -> list[str]:
-        """The roots that the files lie below, the innermost for each. `LocationForbidden` for a file that is below none."""
+        """The roots that contain the files, the innermost for each. `LocationForbidden` for a file that is below none."""
         found: dict[str, None] = {}
         for location in self.refs:
             around = [root.location for root in known if is_below(root.location, location)]
@@ -57,11 +57,11 @@ class Surroundings(msgspec.Struct, frozen=True):
     kept: list[str]
     """Folders of tables whose logs are written without us, folded."""
     claims: list[str]
-    """Where a claim may be."""
+    """Places where a claim may be."""
 
 
 def surroundings(operations: FileOperations, root: Root, files: Iterable[FoundFile]) -> Surroundings:
-    """⚠ What was asked for need not name the log or the claim of the folder that it lies in."""
+    """⚠ The named files need not include the log or the claim of their folder."""
     folders = folders_between(root, files)
     if len(folders) <= PROBED_MAX:
         return _probed(operations, folders)
@@ -76,7 +76,7 @@ def surroundings(operations: FileOperations, root: Root, files: Iterable[FoundFi
 
 
 def folders_between(root: Root, files: Iterable[FoundFile]) -> list[str]:
-    """The folders below the root that the files lie in, at any depth, each with a slash at its end."""
+    """The folders below the root that contain the files, at any depth, each with a trailing slash."""
     found: dict[str, None] = {}
     for file in files:
         folder = file.location.rpartition("/")[0]

@@ -27,7 +27,7 @@ HUDI_LOG = "/.hoodie/"
 CLAIM = f"/{OWN_FOLDER}{CLAIM_NAME}"
 FILES_AT_ONCE = 1_000
 _ARCHIVE_MANIFEST = re.compile(r"(.*/)manifests/\d{10}\.json")
-"""Of an archive of a realm's history (streaming/archive)."""
+"""Manifests of an archive of a realm's history (streaming/archive)."""
 
 
 class Candidates(Protocol):
@@ -36,7 +36,7 @@ class Candidates(Protocol):
     def add(self, file: FoundFile, found: int) -> None: ...
 
     def spare(self, folders: Collection[str]) -> int:
-        """Without those below these folders, which are folded; how many those were."""
+        """Drops those below these folders, which are folded; returns how many those were."""
 
     def __len__(self) -> int: ...
 
@@ -44,7 +44,7 @@ class Candidates(Protocol):
 
 
 class FewCandidates:
-    """In memory."""
+    """Candidates in memory."""
 
     def __init__(self) -> None:
         self._files: list[FoundFile] = []
@@ -65,7 +65,7 @@ class FewCandidates:
 
 
 class Listed(msgspec.Struct, kw_only=True):
-    """Of one root."""
+    """The listing of one root."""
 
     candidates: Candidates
     listed: int = 0
@@ -73,12 +73,12 @@ class Listed(msgspec.Struct, kw_only=True):
     live: int = 0
     young: int = 0
     unknown: int = 0
-    """⚠ Names that no table writer makes, empty files, files without a time: they stay."""
+    """⚠ Names that no table writer produces, empty files, files without a time: they stay."""
     protected: int = 0
     mismatched: int = 0
     """Named like a file in use that lies below no root."""
     claims: list[str] = []
-    """Of folders below the root, perhaps of other stores."""
+    """Claims in folders below the root, perhaps of other stores."""
 
     @property
     def old(self) -> int:
@@ -86,12 +86,12 @@ class Listed(msgspec.Struct, kw_only=True):
         return self.live + len(self.candidates)
 
     def spare(self, folders: Collection[str]) -> None:
-        """Nothing below these folders is a candidate. They are folded."""
+        """Removes all candidates below these folders, which are folded."""
         self.protected += self.candidates.spare(folders)
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """What is decided about a file without knowing whether it is in use. Executors of Spark do it, too."""
+    """What can be decided about a file without knowing whether it is in use. Spark executors use it too."""
 
     salt: bytes
     older_than: int
@@ -107,7 +107,7 @@ class Judge:
         self._patterns = [re.compile(fnmatch.translate(pattern)) for pattern in judgement.patterns]
 
     def verdict(self, file: FoundFile) -> str:
-        """Of a file that is not in use: the count of `Listed` that it belongs to, empty for a candidate."""
+        """The verdict on a file that is not in use: the count of `Listed` that it belongs to, empty for a candidate."""
         safeguards = self._is.safeguards
         if (safeguards.kinds and not is_written_by_tables(file)) or file.modified is None:
             return "unknown"
@@ -116,7 +116,7 @@ class Judge:
         return "young" if safeguards.grace and file.modified >= self._is.older_than else ""
 
     def base(self, location: str) -> int | None:
-        """Of a checksum, the fingerprint of the file that it belongs to: it stays with that."""
+        """For a checksum, the fingerprint of the file that it belongs to and stays with."""
         if not location.endswith(CHECKSUM):
             return None
         folder, _, name = location.rpartition("/")
@@ -139,7 +139,7 @@ class Sorting:
         *,
         on_seen: Callable[[list[FoundFile], NDArray[np.int64]], None] = lambda _files, _ids: None,
     ) -> None:
-        """`names` of files in use that lie below no root. `on_seen` is told what is listed, with its
+        """`names` are those of files in use that lie below no root. `on_seen` receives what is listed, with its
         fingerprints."""
         self._keeps = keeps
         self._names = names
@@ -181,7 +181,7 @@ class Sorting:
                 self._place(file, found, result)
 
     def goes(self, file: FoundFile, found: int) -> bool:
-        """Whether it is still a candidate."""
+        """Whether the file is still a candidate."""
         import numpy as np
 
         is_live = bool(self._keeps(np.array([found], np.int64))[0]) or self._is_live_base(file.location)

@@ -25,11 +25,11 @@ _STORAGE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?")
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     store: str
-    """The incarnation of the store's data: a restore and a copy have another one."""
+    """The incarnation of the store's data: a restored or copied store has another one."""
     realm: str
     catalog_id: int
     generation: int
-    """One more with each run."""
+    """Incremented by each run."""
 
 
 class Claims:
@@ -46,7 +46,7 @@ class Claims:
             return b""
 
     def claim(self, root: Root, *, force: bool = False) -> RootRecord:
-        """Take a root that nobody has, or that is ours."""
+        """Claim a root that nobody has, or renew one that is ours."""
         _require_open(root)
         self.require_alone(root)
         there, record = self.read(root), self._roots.get(root)
@@ -55,7 +55,7 @@ class Claims:
         return self.renew(root, record)[0]
 
     def renew(self, root: Root, record: RootRecord) -> tuple[RootRecord, FoundFile]:
-        """⚠ The store remembers the claim before it is written: after a crash in between the root must be claimed again, and
+        """⚠ The store remembers the claim before it is written: after a crash in between, the root must be claimed again, and
         nothing is deleted."""
         content = msgspec.json.encode(self._wanted(root, record.generation + 1))
         kept = self._roots.put(
@@ -76,12 +76,12 @@ class Claims:
             raise foreign(root, there, self._wanted(root, record.generation))
 
     def give_up(self, root: Root) -> None:
-        """Of a root that nobody needs any more."""
+        """Removes the claim of a root that nobody needs any more."""
         if self.read(root) == self._roots.get(root).claim:
             self._storages.of(_location(root)).delete([_location(root)])
 
     def require_alone(self, root: Root) -> None:
-        """⚠ A folder around the root that another store has claimed may hold its tables here, too."""
+        """⚠ If another store has claimed a folder around the root, its tables may be here too."""
         for around in _above(root):
             try:
                 there = self.read(around)
@@ -94,13 +94,13 @@ class Claims:
             raise foreign(around, there, self._wanted(root, self._roots.get(root).generation))
 
     def foreign_folders(self, root: Root, claims: Iterable[str]) -> list[str]:
-        """Those below the root that another store has claimed, folded."""
+        """The folders below the root that another store has claimed, folded."""
         folders = (msgspec.structs.replace(root, location=claim.removesuffix(f"{OWN_FOLDER}{CLAIM_NAME}")) for claim in claims)
         return [fold(folder.location) for folder in folders if self._is_foreign(folder, self.read(folder))]
 
     def _is_foreign(self, folder: Root, there: bytes) -> bool:
-        """⚠ Also a claim of this store that it never wrote at this place: a catalog reaches the folder by another name, such as
-        a mount, and metadata names its files by that."""
+        """⚠ Also true for a claim of this store that it never wrote at this place: then a catalog reaches the folder by another
+        name, such as a mount, and metadata uses that name for its files."""
         return bool(there) and (_store_of(there) != self._store.incarnation or self._roots.get(folder).claim != there)
 
     def _wanted(self, root: Root, generation: int) -> Claim:
@@ -108,7 +108,8 @@ class Claims:
 
 
 def require_claim(storages: Storages, root: str, claim: bytes) -> None:
-    """⚠ Still the one that the run wrote, byte for byte. For workers, which know the store by its address alone."""
+    """⚠ Checks that the claim is still the one that the run wrote, byte for byte. For workers, which know the store only by its
+    address."""
     if storages.read(f"{root}{OWN_FOLDER}{CLAIM_NAME}", CLAIM_BYTES_MAX) != claim:
         raise MaintenanceRefused(
             f"the claim of {root} is not the one that this run wrote.",
@@ -137,7 +138,7 @@ def _reached_twice(root: Root, around: Root) -> MaintenanceRefused:
 
 
 def _require_open(root: Root) -> None:
-    """⚠ Also of a root that was claimed before."""
+    """⚠ Also applies to a root that was claimed before."""
     if not root.takes_claim:
         raise MaintenanceRefused(
             f"a catalog at {root.location} takes no claim.",
@@ -158,7 +159,7 @@ def _location(root: Root) -> str:
 
 
 def _above(root: Root) -> list[Root]:
-    """The folders that the root lies in, from its bucket or the machine's root on."""
+    """The folders that contain the root, starting at its bucket or the machine's root."""
     storage = _STORAGE.match(root.location)
     head = storage[0] if storage is not None else ""
     folders = root.location.removeprefix(head).strip("/").split("/")[:-1]

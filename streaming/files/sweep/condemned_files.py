@@ -1,7 +1,7 @@
-"""The list of files that a removal may delete, kept beside the claim of its root, and what commits ask of it.
+"""The list of files that a removal may delete, kept beside the claim of its root, and the lookups of commits in it.
 
-⚠ The list is written before the intent that names it, and the intent holds its digest: a list that is missing, cut off or
-another run's is an error, never an empty list.
+⚠ The list is written before the intent that names it, and the intent holds its digest: a list that is missing, truncated or
+from another run is an error, never an empty list.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LISTS_KEPT = 8
 
 class StoredList(msgspec.Struct, frozen=True):
     location: str
-    """Of the fingerprints themselves, or of an index that names their parts."""
+    """Location of the fingerprints themselves, or of an index that names their parts."""
     digest: str
 
 
@@ -52,7 +52,7 @@ class ListPart(msgspec.Struct, frozen=True, array_like=True):
 
 
 def write_condemned(storages: Storages, intent: RemovalIntent, condemned: IdSet) -> RemovalIntent:
-    """The intent with the place and digest of the list."""
+    """Returns the intent with the place and digest of the list."""
     return with_list(intent, write_list(storages, condemned_stem(intent), condemned))
 
 
@@ -61,7 +61,7 @@ def condemned_stem(intent: RemovalIntent) -> str:
 
 
 def stem_of(location: str) -> str:
-    """What the names of a list and of its parts begin with."""
+    """The common prefix of the names of a list and of its parts."""
     return location.removesuffix(INDEX_SUFFIX).removesuffix(".bin") if location else "\0"
 
 
@@ -81,7 +81,7 @@ def write_part(storages: Storages, location: str, ids: IdSet) -> ListPart:
 
 
 def write_index(storages: Storages, stem: str, parts: Sequence[ListPart]) -> StoredList:
-    """Of parts that were written by several machines."""
+    """Writes the index of parts that were written by several machines."""
     content = msgspec.json.encode(list(parts))
     location = f"{stem}{INDEX_SUFFIX}"
     storages.of(location).write(location, content)
@@ -108,7 +108,7 @@ def read_list(storages: Storages, stored: StoredList) -> IdSet:
 
 
 def drop_list(storages: Storages, stored: StoredList) -> None:
-    """One that nobody needs any more; what cannot be deleted stays."""
+    """Drops a list that nobody needs any more; what cannot be deleted stays."""
     with contextlib.suppress(HeadwaterError):
         gone = {part.location for part in list_parts(storages, stored)} | {stored.location}
         storages.of(stored.location).delete(sorted(gone))
@@ -156,7 +156,7 @@ class StoredCondemned:
             return self._lists.setdefault(intent.condemned_digest, ids)
 
     def _new_files(self, type: str, after: Mapping[str, Any], before: Mapping[str, Any] | None) -> list[str]:
-        """All that the content needs, without the manifests that the branch's own version shares with it."""
+        """All files that the content needs, except those of manifests that it shares with the branch's own version."""
         if not has_files(type, after):
             return []
         content = content_files(Content(b"", type, dict(after)))
@@ -168,7 +168,7 @@ class StoredCondemned:
 
 
 def _shared(reader: MetadataReader, location: str) -> SeenContainers:
-    """What the version before has is in use. Where it cannot be read, everything is looked at."""
+    """What the previous version names is in use already. If it cannot be read, everything is checked."""
     seen = SeenContainers()
     if not location:
         return seen

@@ -1,4 +1,4 @@
-"""Realms and catalogs that are about to be purged: what they need does not count any more."""
+"""Realms and catalogs that are about to be purged: what they need no longer counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headwater.streaming.reachability.retained_identifiers import Span
 
 class Doomed(msgspec.Struct, frozen=True, kw_only=True):
     roots: tuple[Root, ...]
-    """Below which their files go, if nobody else needs them."""
+    """Roots below which their files go, if nobody else needs them."""
     realms: frozenset[str] = frozenset()
     """Instances that go as a whole; they are closed, so nothing is committed there any more."""
     catalogs: frozenset[tuple[str, int]] = frozenset()
@@ -22,6 +22,6 @@ class Doomed(msgspec.Struct, frozen=True, kw_only=True):
     """Whether young files stay: others may be writing below these roots."""
 
     def others(self, realm: str, spans: Mapping[str, Span]) -> dict[str, Span]:
-        """What still counts of a realm."""
+        """What still counts in a realm."""
         gone = tuple(catalog_prefix(catalog_id) for instance, catalog_id in self.catalogs if instance == realm)
         return {pointer: span for pointer, span in spans.items() if not (gone and pointer.startswith(gone))}

@@ -49,7 +49,7 @@ class MarkWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListWork(msgspec.Struct, frozen=True, kw_only=True):
-    """What the listing of one root needs. Its judgement lacks what marking has protected."""
+    """What the listing of one root needs. Its judgement does not include what marking has protected."""
 
     root: Root
     judgement: Judgement
@@ -84,29 +84,29 @@ class RootListing(Protocol):
 
     @property
     def bytes(self) -> int:
-        """Of what is condemned."""
+        """Total size of what is condemned."""
 
     def prove(self) -> list[str]:
-        """⚠ `MaintenanceRefused` if the listing lacks files in use; leaves the first hundred of those that are gone."""
+        """⚠ `MaintenanceRefused` if the listing lacks files in use; returns the first hundred of those that are gone."""
 
     def confirm(self, earlier: StoredList | None) -> int:
-        """Only those that an earlier run has condemned, too; without one, all. How many."""
+        """Keeps only those that an earlier run has also condemned; without one, all. Returns how many."""
 
     def confirm_none(self) -> None: ...
 
     def sample(self) -> list[FileGroup]:
-        """For people, of what is condemned."""
+        """A sample of what is condemned, for people."""
 
     def write_condemned(self, stem: str) -> StoredList:
-        """The fingerprints of all that is condemned; `stem` is the location without its suffix."""
+        """Writes the fingerprints of all that is condemned; `stem` is the location without its suffix."""
 
     def write_confirmed(self, stem: str) -> StoredList: ...
 
     def take_off_late(self) -> int:
-        """⚠ What was marked since the filter was made does not go. How many go."""
+        """⚠ Spares what was marked since the filter was made. Returns how many files go."""
 
     def keep_keys(self, run: str) -> None:
-        """⚠ Before the first of them is deleted."""
+        """⚠ Call it before the first of them is deleted."""
 
     def purge(self, spec: PurgeSpec, proof: RemovalProof) -> PurgeStats: ...
 
@@ -118,7 +118,7 @@ class FileMarks(Protocol):
 
     @property
     def count(self) -> int:
-        """Of marked files; those that several manifests name count several times."""
+        """Number of marked files; those that several manifests name count several times."""
 
     @property
     def damage(self) -> list[str]: ...
@@ -132,13 +132,13 @@ class FileMarks(Protocol):
     def prove_cache(self) -> None: ...
 
     def finish(self) -> int:
-        """Makes the exact filter of all so far; how many files are in use."""
+        """Builds the exact filter of everything marked so far; returns how many files are in use."""
 
     def use_bloom(self, capacity: int) -> None:
-        """⚠ `FilterOverflow` if it was made for far less."""
+        """⚠ `FilterOverflow` if the filter was sized for far fewer."""
 
     def probe(self) -> int:
-        """⚠ Each fingerprint through the filter as it will be used. How many."""
+        """⚠ Passes each fingerprint through the filter as it will be used. Returns how many."""
 
     def list(self, work: ListWork) -> RootListing: ...
 

@@ -85,13 +85,13 @@ class FileSweepOptions(msgspec.Struct, frozen=True, kw_only=True):
     confirm_hours: float = CONFIRM_HOURS
     share_max: float = SHARE_MAX
     expect_files: int | None = None
-    """Deletes up to so many files, whatever their share."""
+    """Up to this many files are deleted whatever their share."""
     filter: FilterKind = "exact"
     batch_size: int = 250
     files_per_second: float = 0
     batches_per_second: float = 10
     threads: int = 8
-    """Tables whose metadata is read at a time."""
+    """Tables whose metadata is read in parallel."""
     protected: Sequence[str] = ()
     """Patterns of locations that stay."""
     kept: Sequence[str] = ()
@@ -163,7 +163,7 @@ class FileSweep:
         executor: FileExecutor | None = None,
     ) -> None:
         """`at` is called before each step of the protocol, with its name: tests act there. `asked` are files that an operator
-        names, in place of the listing: their age, share and an earlier look do not count, everything else does. `doomed` are
+        names, replacing the listing: their age, share and an earlier look do not count, everything else does. `doomed` are
         realms and catalogs that are purged: what they need does not count, and their roots are swept at once."""
         if asked is None and safeguards.grace:
             check_options(options)
@@ -236,11 +236,11 @@ class FileSweep:
         return spans if self._doomed is None else self._doomed.others(realm, spans)
 
     def _counts(self, realm: str, roots: Sequence[Root]) -> bool:
-        """⚠ Every realm does, whatever is swept."""
+        """⚠ Every realm counts, whatever is swept."""
         return self._safeguards.union or any(root.realm == realm for root in roots)
 
     def _claim(self, root: Root, report: RootReport) -> tuple[Root, RootRecord, int] | None:
-        """With the time of the storage at which its listing begins."""
+        """Also returns the storage's time at which its listing begins."""
         record = self._roots.get(root)
         self._at("claim")
         try:
@@ -280,7 +280,7 @@ class FileSweep:
             capacity = max(capacity_after(record.live_files) for _, record, _ in claimed)
             try:
                 marks.use_bloom(capacity)
-            finally:  # ⚠ also of a filter that overflowed: the next one fits
+            finally:  # ⚠ even if a filter overflowed: the next one fits
                 if not self._options.dry_run:
                     for number, (root, record, listed_at) in enumerate(claimed):
                         kept = self._roots.put(root, msgspec.structs.replace(record, live_files=found))
@@ -431,7 +431,7 @@ class _RootSweep:
         return StoredList(self._record.condemned, self._record.condemned_digest)
 
     def _confirm(self, listing: RootListing) -> int:
-        """⚠ A faulty mark or a wrong setting of one run deletes nothing, and the first run of a root never deletes."""
+        """⚠ A faulty mark or a wrong setting in one run deletes nothing, and the first run of a root never deletes."""
         if not self._safeguards.second_look:
             return listing.confirm(None)
         if self._is_due():
@@ -503,7 +503,8 @@ class _RootSweep:
         self._intents.done(intent)
 
     def _take_off_new(self, listing: RootListing) -> int:
-        """⚠ What was committed while we listed. A realm that has come since is fenced and marked as a whole. How many go."""
+        """⚠ Takes off what was committed while we listed. A realm created since is fenced and marked as a whole. Returns how
+        many go."""
         for realm in self._sweep._realms():
             if not self._sweep._counts(realm, [self._root]):
                 continue
@@ -514,11 +515,11 @@ class _RootSweep:
         return listing.take_off_late()
 
     def _check(self, intent: RemovalIntent | None) -> None:
-        """⚠ Before each batch. A process that slept deletes nothing."""
+        """⚠ Called before each batch: a process that was suspended deletes nothing."""
         self._run.check()
         if self._safeguards.lease:
             self._run.lease.require_for(REQUEST_SECONDS)
-            if intent is not None:  # ⚠ first proved, then renewed: what has ended is not brought back
+            if intent is not None:  # ⚠ checked first, then renewed: a lease that has ended is not revived
                 self._intents.require(intent, REQUEST_SECONDS)
                 self._intents.put(intent)
         if self._safeguards.claim:

@@ -78,7 +78,7 @@ class ContentReading:
         return self._patiently(content, lambda: mark(self.reader, content.location)) or _nothing()
 
     def manifest(self, content: ContentFiles, manifest: ManifestRef) -> ManifestMarks | None:
-        """One that this content needs."""
+        """A manifest that this content needs."""
         read = partial(whole_manifest, manifest, self.reader)
         return self._patiently(content, lambda: mark_manifest(manifest.location, read(), self._salt))
 
@@ -91,8 +91,8 @@ class ContentReading:
         return _nothing()
 
     def _patiently(self, content: ContentFiles, read: Callable[[], _Read]) -> _Read | None:
-        """All or nothing: files of a content that was read in part would look like all of them. None if it was given up, or
-        refuses roots."""
+        """All or nothing: a partly read content would pass for a complete one. None if reading was given up, or refuses
+        roots."""
         for attempt in range(1, READ_TRIES + 1):
             try:
                 return read()
@@ -123,7 +123,7 @@ class ContentReading:
         raise AssertionError("unreachable")
 
     def _unreadable(self, content: ContentFiles, reason: str, remedy: str, error: HeadwaterError) -> None:
-        """⚠ Refuses the roots in which its files lie, if an earlier run has read it to its end, and otherwise all: the files
+        """⚠ Refuses the roots in which its files lie, if an earlier run has read it completely, and otherwise all: the files
         may be anywhere."""
         places = self.marking.reach(self.reader, content.location)
         roots = None if places is None else touched(places, self._roots)
@@ -137,7 +137,7 @@ class ContentReading:
 
 
 class LiveFiles:
-    """Of one run. Filled realm by realm, and once more after the second fence with what is new."""
+    """The files in use for one run. Filled realm by realm, and once more after the second fence with what is new."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class LiveFiles:
         cache: ManifestCache | None = None,
     ) -> None:
         self._roots = tuple(roots)
-        """Places."""
+        """Places of the roots."""
         self._salt = salt
         self._safeguards = safeguards
         self._threads = threads
@@ -192,7 +192,7 @@ class LiveFiles:
                 self.late.append(fresh.finish())
 
     def finish(self) -> IdSet:
-        """All so far: the filter is made of them. Once."""
+        """Everything so far: the filter is built from it. Call it once."""
         self.prove_cache()
         if self._ids is None:
             raise AssertionError("the filter is made already")
@@ -200,7 +200,7 @@ class LiveFiles:
         return ids
 
     def is_late(self, one: int) -> bool:
-        """⚠ Marked after the filter was made, for whichever root: the filter of the others lacks it too."""
+        """⚠ Whether it was marked after the filter was made, for whichever root: the filter of the other roots lacks it too."""
         return any(one in ids for ids in self.late)
 
     def holds(self, location: str) -> bool:
@@ -208,15 +208,16 @@ class LiveFiles:
         return fold(location) in self._metadata
 
     def unlisted(self, root_place: str, listed: IdSet) -> Iterator[str]:
-        """Locations below a root that its listing lacks, among others."""
+        """Locations below a root that its listing lacks, possibly among some that it has."""
         return self._below.unlisted(root_place, listed)
 
     def prove_cache(self) -> None:
-        """⚠ `MaintenanceRefused` if the cache does not say what the files say."""
+        """⚠ `MaintenanceRefused` if the cache does not agree with the files."""
         self._reading.marking.prove_cache(self._reading.reader)
 
     def listed(self, file: FoundFile, found: int, before: int) -> None:
-        """⚠ What a listing shows of manifests that the cache answered for: `prove_cache` reads those that changed."""
+        """⚠ Records what a listing shows of manifests that were answered from the cache: `prove_cache` re-reads those that
+        changed."""
         self._reading.marking.listed(file, found, before)
 
     def close(self) -> None:
@@ -247,7 +248,7 @@ class LiveFiles:
 def in_parallel(
     read: Callable[[ContentFiles], _Read], contents: Iterator[ContentFiles], threads: int
 ) -> Generator[tuple[ContentFiles, _Read]]:
-    """In their order, a few ahead: what is read and not taken yet is bounded."""
+    """In order, a few ahead: results that wait to be taken are bounded."""
     if threads <= 1:
         yield from ((content, read(content)) for content in contents)
         return

@@ -1,7 +1,7 @@
 """Marks, lists and deletes files in this process.
 
-In memory are eight bytes for each file in use and for each that may go, and some marks; locations of files that may go wait on
-local disk.
+Memory holds eight bytes and some marks for each file in use and for each file that may go; locations of files that may go wait
+on local disk.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class LocalMarks:
 
 
 class _Confirmed:
-    """By location."""
+    """In the order of locations."""
 
     def __init__(self, ids: NDArray[np.int64], salt: bytes) -> None:
         self._ids = frozenset(ids.tolist())
@@ -150,7 +150,7 @@ class LocalListing:
         self._storages = marks.work.operations.storages
         self._files = SpilledFiles()
         self._confirmed: NDArray[np.bool_] | None = None
-        """None for all."""
+        """None means all."""
         self._seen = marks.seen()
         self._judgement = msgspec.structs.replace(work.judgement, protected=tuple(sorted(self._live.protected)))
         try:
@@ -173,7 +173,7 @@ class LocalListing:
         return listed
 
     def _see(self, files: Sequence[FoundFile], ids: NDArray[np.int64]) -> None:
-        """⚠ Files that an operator names say nothing of their age, and a dry run knows no time by the storage's clock."""
+        """⚠ Files that an operator names have no age, and a dry run knows no time by the storage's clock."""
         self._seen.show(ids)
         if self._work.asked is None:
             before = 0 if self._work.dry_run else self._work.listed_at
@@ -237,14 +237,14 @@ class LocalListing:
         keep_keys(self._storages, self._work.root.location, run, (file.location for file in self._files))
 
     def purge(self, spec: PurgeSpec, proof: RemovalProof) -> PurgeStats:
-        """By `spec` alone, which proves more than `proof`."""
+        """Proves by `spec` alone, which checks more than `proof`."""
         return self._marks.work.operations.purge(self._refs(), spec)
 
     def close(self) -> None:
         self._files.close()
 
     def _refs(self) -> Iterator[FileRef]:
-        """As they were named, or else as their names suggest."""
+        """With the kinds that were given, or else the ones that their names suggest."""
         named = {} if self._work.asked is None else self._work.asked.refs
         for file in self._files:
             yield named.get(file.location) or FileRef(file.location, kind_by_name(file.location), file.size)

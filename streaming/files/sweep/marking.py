@@ -26,7 +26,7 @@ class MarkCounts(msgspec.Struct, kw_only=True):
 
 
 class Marking:
-    """Of one run."""
+    """The marking of one run."""
 
     def __init__(self, storages: Storages, mode: Mode, on_fault: Callable[[Fault], None] | None = None) -> None:
         self._reader = MetadataReader(storages, mode, on_fault)
@@ -34,7 +34,7 @@ class Marking:
         self.counts = MarkCounts()
 
     def files(self, contents: Iterable[ContentFiles]) -> Iterator[FileRef]:
-        """A file may come several times. ⚠ In strict mode the first fault raises: what is behind it would look unused."""
+        """A file may appear several times. ⚠ In strict mode the first fault raises: files that it hides would look unused."""
         for content in contents:
             self.counts.contents += 1
             with self._reader.attempt(content.location):
@@ -43,7 +43,7 @@ class Marking:
                     yield file
 
     def forget(self) -> None:
-        """⚠ After a fault: containers that were read may have files that nobody has kept."""
+        """⚠ After a fault: containers that were read may have files that nobody has recorded."""
         self._seen = SeenContainers()
 
     def _of(self, content: ContentFiles) -> Iterator[FileRef]:

@@ -13,8 +13,8 @@ from headwater.streaming.reachability.id_set import IdSet
 
 
 def prove_listing(storages: Storages, root: str, live: Iterable[str], listed: IdSet, salt: bytes, listed_at: int) -> list[str]:
-    """The files in use that are gone: damage, to be reported, and no reason to delete anything. `live` holds at least those
-    that were not listed; `listed_at` is the time by the storage's clock before which a file must have been listed."""
+    """Returns the files in use that are gone: damage, to be reported, and no reason to delete anything. `live` holds at least
+    those that were not listed; `listed_at` is the time by the storage's clock before which a file must have been listed."""
     place, gone, asked = place_of(root), [], set[str]()
     for location in live:
         if location in asked or not place_of(location).startswith(place) or fingerprint(location, salt) in listed:

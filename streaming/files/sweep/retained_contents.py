@@ -1,6 +1,6 @@
 """Every content that a retained state of a realm holds: where its metadata lies, once for each location.
 
-Retained are the states from each pointer's floor to its head, those of tags and deleted references included.
+Retained are the states from each pointer's floor to its head, including those of tags and deleted references.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class ContentFiles(NamedTuple):
     """A content with files of its own."""
 
     kind: str
-    """Of `FileOperations.identify`; empty for a type whose files nobody here can name."""
+    """As in `FileOperations.identify`; empty for a type whose files cannot be named here."""
     location: str
-    """Of the metadata file; of the table for Delta; empty if the content names none."""
+    """Location of the metadata file; of the table for Delta; empty if the content names none."""
     type: str
 
 
@@ -46,10 +46,8 @@ class _ContentIds:
 
 
 def retained_contents(backend: Backend, realm: str, spans: Mapping[str, Span]) -> Iterator[ContentFiles]:
-    """`ObjectNotFound` if a retained state misses an object: then what it needs is not known.
-
-    Only branches and tags hold contents with files; the other pointers hold records.
-    """
+    """`ObjectNotFound` if a retained state misses an object: then what it needs is unknown. Only branches and tags hold
+    contents with files; the other pointers hold records."""
     spans = reference_spans(spans)
     ids = _ContentIds()
     Identifiers(of_objects=[ids]).retained(backend, realm, spans)
@@ -61,7 +59,7 @@ def reference_spans(spans: Mapping[str, Span]) -> dict[str, Span]:
 
 
 def content_ids(backend: Backend, realm: str, spans: Mapping[str, Span], shares: Sequence[WalkShare]) -> IdSet:
-    """Of some entries of some branches and tags."""
+    """Ids of contents in some entries of some branches and tags."""
     ids = _ContentIds()
     Identifiers(of_objects=[ids]).retained_of(backend, realm, spans, shares)
     return ids.collector.finish()
@@ -72,7 +70,7 @@ def walk_shares(spans: Mapping[str, Span], entries_max: int) -> list[WalkShare]:
 
 
 def contents_of(backend: Backend, realm: str, spans: Mapping[str, Span], ids: Iterable[int]) -> Iterator[ContentFiles]:
-    """Those with files, each once."""
+    """The contents with files, each once."""
     objects = WalkedRealm(backend, realm, spans).objects
     seen: set[ContentFiles] = set()
     rest = iter(ids)
@@ -91,12 +89,12 @@ def _fresh(contents: Iterable[Content], seen: set[ContentFiles]) -> Iterator[Con
 
 
 def has_files(type: str, value: Mapping[str, object]) -> bool:
-    """Namespaces and functions that are sent by their text have none."""
+    """Namespaces, and functions whose text is sent, have none."""
     return type != NAMESPACE.name and (type != UDF.name or bool(value.get("metadata_location")))
 
 
 def content_files(content: Content) -> ContentFiles:
-    """⚠ A type that is not known here has files all the same, perhaps: its kind is empty, and the caller must fail closed."""
+    """⚠ A type that is not known here may still have files: its kind is empty, and the caller must fail closed."""
     value, name = content.value, content.type
     if name == ICEBERG_TABLE.name:
         return ContentFiles(TABLE, str(value["metadata_location"]), name)

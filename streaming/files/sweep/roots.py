@@ -23,7 +23,7 @@ ROOT_TYPE = "file-root"
 
 class Root(msgspec.Struct, frozen=True, kw_only=True):
     location: str
-    """As the catalog spells it, with a slash at its end: `t1` would list `t10/…` too."""
+    """As the catalog spells it, with a trailing slash: `t1` would list `t10/…` too."""
     realm: str
     catalog: str
     catalog_id: int
@@ -36,12 +36,12 @@ class Root(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def place_of(location: str) -> str:
-    """One for all spellings of it. ⚠ With its storage: `s3://a/lake` and `s3://b/lake` are two places."""
+    """The same for all its spellings. ⚠ Includes the storage: `s3://a/lake` and `s3://b/lake` are two places."""
     return storage_of(location) + fold(location)
 
 
 def is_below(root: str, location: str) -> bool:
-    """⚠ By the exact spelling, the scheme's variants apart: in doubt it is not."""
+    """⚠ Compares the exact spelling, apart from variants of the scheme: in doubt a location is not below the root."""
     storage, path = _parts(location)
     root_storage, root_path = _parts(root)
     segments = path.split("/")
@@ -65,13 +65,13 @@ class RootRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     location: str
     generation: int = 0
-    """Of the claim that this store wrote last; 0 for a root that was never claimed."""
+    """Generation of the claim that this store wrote last; 0 for a root that was never claimed."""
     claim: bytes = b""
     """That claim, byte for byte."""
     live_files: int = 0
     """What the last run counted; sizes the next Bloom filter."""
     share: float = 0.0
-    """Of the old files, what the last run deleted or would have deleted."""
+    """The share of the old files that the last run deleted or would have deleted."""
     condemned: str = ""
     """The list of an earlier complete run, its digest and the storage's time of that run."""
     condemned_digest: str = ""
@@ -82,7 +82,7 @@ OBJECT_TYPES.register(ObjectType(ROOT_TYPE, RootRecord, Life.MUTABLE))
 
 
 class Roots:
-    """What a store remembers."""
+    """What the store remembers about its roots."""
 
     def __init__(self, backend: Backend, clock: Clock) -> None:
         self._backend = backend
@@ -102,7 +102,7 @@ class Roots:
 
 
 def roots_of(store: Store, realms: Iterable[str]) -> list[Root]:
-    """Of all live catalogs of these realm instances. Several catalogs may have one."""
+    """The roots of all live catalogs of these realm instances. Several catalogs may share one."""
     found: list[Root] = []
     for realm in realms:
         for catalog in Catalogs(store.kernel(realm)).list():

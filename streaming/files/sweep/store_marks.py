@@ -16,11 +16,11 @@ from headwater.streaming.runs.realm_sets import RETAIN, all_realms
 
 FENCE_TRIES = 10
 REQUEST_SECONDS = 60
-"""⚠ The longest request: lease and intent must outlast it before it is sent."""
+"""⚠ The longest request: lease and intent must outlast it when it is sent."""
 
 
 def markable_realms(store: Store, *, besides: Collection[str] = ()) -> list[str]:
-    """⚠ A realm that cannot be marked stops every removal: what it needs is not known. `besides` those that are purged."""
+    """⚠ A realm that cannot be marked stops every removal: what it needs is unknown. `besides` are those that are purged."""
     found = [realm for realm in all_realms(store) if realm.instance not in besides]
     for realm in found:
         if realm.status not in (*RETAIN, RealmStatus.CREATED, RealmStatus.PURGED):
@@ -45,5 +45,5 @@ def fence_patiently(backend: Backend, realm: str, clock: Clock) -> FencedRealm:
 
 
 def file_salt(store: Store) -> bytes:
-    """The same for all runs of a store: lists of one run are read by the next."""
+    """The same for all runs of a store: one run's lists are read by the next."""
     return hashlib.blake2b(store.incarnation.encode(), digest_size=SALT_BYTES).digest()

@@ -1,7 +1,7 @@
 """Whether every file that a retained state needs is on storage. Changes nothing.
 
 ⚠ The storage is listed first and the states are read after that: a file that was committed meanwhile is not in the listing and
-is looked for by itself. A file counts as missing only if the storage says that it is not there.
+is looked for individually. A file counts as missing only if the storage says that it is not there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from headwater.streaming.sweep.verify import current
 
 DAMAGE_KEPT = 100
 _SALT = bytes(16)
-"""Within one run: nothing is kept."""
+"""Kept for one run only."""
 
 OnProgress = Callable[[str, int], None]
 
@@ -38,10 +38,10 @@ class FilesReport(msgspec.Struct, kw_only=True):
     listed: int = 0
     """Files below the storage roots of the realm's catalogs."""
     looked_for: int = 0
-    """Files that the listing did not show, asked for one by one."""
+    """Files that the listing did not show, checked one by one."""
     missing: int = 0
     unreadable: int = 0
-    """Metadata that is there and cannot be read: what it names is not known."""
+    """Metadata that is there but cannot be read: what it names is unknown."""
     damage: list[str] = []
     """The first hundred."""
 
@@ -75,7 +75,7 @@ def _listed(operations: FileOperations, roots: Sequence[str], report: FilesRepor
     for root in roots:
         try:
             report.listed += _collect((file.location for file in operations.find(root)), found, on_progress)
-        except HeadwaterError as error:  # what was not listed is looked for one by one
+        except HeadwaterError as error:  # files that were not listed are checked one by one
             report.record(f"{root} cannot be listed: {error}")
     return found.finish()
 
