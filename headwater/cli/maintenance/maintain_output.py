@@ -13,7 +13,7 @@ import rich_click as click
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from headwater.cli.output import print_table
+from headwater.cli.output import echo, print_table
 from headwater.persistence.rows import realm_name_of
 
 if TYPE_CHECKING:
@@ -91,4 +91,7 @@ def print_file_groups(groups: Iterable[FileGroup]) -> None:
     """What a dry run would delete."""
     columns = ["table", "kind", "files", "deletable now", "known bytes", "example"]
     rows = [(it.table, it.kind, it.files, it.confirmed, it.bytes, name) for it in groups for name in it.examples[:1]]
-    print_table(columns, rows, title="Would be deleted")
+    if rows:
+        print_table(columns, rows, title="Would be deleted")
+    else:
+        echo("Nothing would be deleted.")
