@@ -49,7 +49,7 @@ PART_ARROW = pa.schema([("first", pa.int64()), ("location", pa.string()), ("dige
 TEXT_DDL = "text string"
 TEXT_ARROW = pa.schema([("text", pa.string())])
 LIVE, OWN = "live", "own"
-"""Verdicts besides those of `Judge`: files in use, and Headwater's own files, which are only counted."""
+"""Verdicts besides those of `Judge`: files in use, and Headwater's own files, which are not counted."""
 
 
 class ListPlan(msgspec.Struct, frozen=True, kw_only=True):

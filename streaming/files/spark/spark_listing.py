@@ -128,11 +128,12 @@ class SparkListing:
         rows = self._listed.groupBy("verdict").agg(sql.count("*").alias("files"), sql.sum("size").alias("bytes")).collect()
         counts = {row.verdict: row.files for row in rows}
         self._candidates.take(self._listed.filter(sql.col("verdict") == "").select("id", "base", "name", "location", "size"))
+        of_tables = [row for row in rows if row.verdict != OWN]
         notes = {note.decode("utf-8", "surrogatepass") for note in self._noted.since(0)}
         listed = Listed(
             candidates=self._candidates,
-            listed=sum(counts.values()),
-            bytes=sum(int(row.bytes or 0) for row in rows),
+            listed=sum(row.files for row in of_tables),
+            bytes=sum(int(row.bytes or 0) for row in of_tables),
             live=counts.get(LIVE, 0),
             claims=sorted(note.removeprefix("claim ") for note in notes if note.startswith("claim ")),
             **{name: counts.get(name, 0) for name in ("young", "unknown", "protected", "mismatched")},

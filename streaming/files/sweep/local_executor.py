@@ -6,7 +6,7 @@ on local disk.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from headwater.streaming.files.deleted_keys import keep_keys
 from headwater.streaming.files.file_groups import FileGroup, file_groups, table_folder
 from headwater.streaming.files.fingerprints import FingerprintCollector, among, as_array, fingerprint, id_set, one_by_one
-from headwater.streaming.files.kinds import FileRef, FoundFile, kind_by_name
+from headwater.streaming.files.kinds import OWN_FOLDER, FileRef, FoundFile, kind_by_name
 from headwater.streaming.files.purging import PurgeSpec
 from headwater.streaming.files.stats import PurgeStats
 from headwater.streaming.files.stores.spilled_files import SpilledFiles
@@ -166,7 +166,7 @@ class LocalListing:
     def _list(self) -> Listed:
         root, asked, operations = self._work.root.location, self._work.asked, self._marks.work.operations
         sorting = Sorting(self._seen.keeps, self._live.names, self._judgement, on_seen=self._see)
-        files = operations.find(root) if asked is None else asked.below(self._work.root)
+        files = _of_tables(operations.find(root), root) if asked is None else asked.below(self._work.root)
         listed = sorting.sort(root, files, lambda count: self._marks.work.progress("listed", count), self._files)
         if asked is not None:
             self._look_around(listed, asked)
@@ -248,3 +248,9 @@ class LocalListing:
         named = {} if self._work.asked is None else self._work.asked.refs
         for file in self._files:
             yield named.get(file.location) or FileRef(file.location, kind_by_name(file.location), file.size)
+
+
+def _of_tables(files: Iterable[FoundFile], root: str) -> Iterator[FoundFile]:
+    """Without the claim and Headwater's other files below the root: no table needs them, and no sweep deletes them."""
+    own = root + OWN_FOLDER
+    return (file for file in files if not file.location.startswith(own))

@@ -72,7 +72,7 @@ def test_what_one_process_would_delete_goes_on_workers(
     [report] = lake.sweep(executor=executor_of(spark, lake)).roots
     assert not report.refusal and report.purge is not None
     assert (report.purge.purged, report.purge.missing, report.purge.failed) == (len(going), 0, 0)
-    for name in ("live", "young", "unknown", "protected", "mismatched", "condemned", "condemned_bytes"):
+    for name in ("listed", "live", "young", "unknown", "protected", "mismatched", "condemned", "condemned_bytes"):
         assert getattr(report, name) == getattr(alone, name), name
     assert lake.files() == before - going and report.purge.bytes == alone.condemned_bytes
     assert collected and max(collected) < len(going)
