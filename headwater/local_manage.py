@@ -55,9 +55,12 @@ class LocalRealms:
     def realm(self, name: str) -> RealmInfo:
         return realm_info(self._realms.get(name))
 
-    def create(self, name: str, *, initialize: bool) -> NewRealm:
-        made = self._realms.create(name)
+    def create(self, name: str, *, initialize: bool, description: str = "") -> NewRealm:
+        made = self._realms.create(name, description=description)
         return self.init(name) if initialize else NewRealm(realm_info(made), None)
+
+    def describe(self, name: str, description: str) -> RealmInfo:
+        return realm_info(self._realms.describe(name, description))
 
     def init(self, name: str) -> NewRealm:
         done = self._realms.init(name)

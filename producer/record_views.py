@@ -32,8 +32,9 @@ def realm_info(realm: Realm) -> RealmInfo:
         instance=realm.instance,
         status=str(realm.status),
         created=time_text(realm.created_at),
-        updated=time_text(realm.updated_at),
-        version=f"{realm.updated_at:x}",
+        updated=time_text(realm.changed_at),
+        version=f"{realm.changed_at:x}",
+        description=realm.description,
     )
 
 

@@ -84,9 +84,14 @@ class RemoteRealms(Resources):
     def realm(self, name: str) -> RealmInfo:
         return self._get(_joined(REALMS, name), RealmInfo)
 
-    def create(self, name: str, *, initialize: bool) -> NewRealm:
-        made = self._change("POST", REALMS, json.RealmMade, json.RealmBody(name=name, initialize=initialize))
+    def create(self, name: str, *, initialize: bool, description: str = "") -> NewRealm:
+        body = json.RealmBody(name=name, initialize=initialize, description=description)
+        made = self._change("POST", REALMS, json.RealmMade, body)
         return NewRealm(made.realm, made.credentials)
+
+    def describe(self, name: str, description: str) -> RealmInfo:
+        body = json.RealmChange(description=description)
+        return self._change("PATCH", _joined(REALMS, name), json.RealmMoved, body).realm
 
     def init(self, name: str) -> NewRealm:
         made = self._change("POST", _joined(REALMS, name, "init"), json.RealmMade)

@@ -24,6 +24,7 @@ from headwater.persistence.records.records import (
 )
 from headwater.persistence.store import Store
 from headwater.schemas.errors import (
+    InvalidInput,
     InvalidName,
     RealmExists,
     RealmNotFound,
@@ -36,13 +37,15 @@ from headwater.schemas.errors import (
 REALMS_POINTER = "realms"
 REALM = RecordType("REALM", 1)
 NAME_CHARACTERS_MAX = 100
+DESCRIPTION_BYTES_MAX = 4_096
 RESERVED_NAMES = frozenset({"realms"})
 """Words that the management API's paths have in the place of a realm's name."""
+MOVE_TRIES_MAX = 50
 
 _NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{NAME_CHARACTERS_MAX}}}")
 
 
-class Realm(msgspec.Struct, frozen=True, kw_only=True):
+class Realm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A realm as its record describes it."""
 
     name: str
@@ -51,6 +54,15 @@ class Realm(msgspec.Struct, frozen=True, kw_only=True):
     status: RealmStatus
     created_at: int
     updated_at: int
+    """When it was created or last moved: every move makes it greater, and nothing else changes it."""
+    description: str = ""
+    described_at: int = 0
+    """When the description was last changed by itself."""
+
+    @property
+    def changed_at(self) -> int:
+        """Greater after every write of the record."""
+        return max(self.updated_at, self.described_at)
 
 
 class RealmRead(msgspec.Struct, frozen=True):
@@ -77,6 +89,17 @@ def check_realm_name(name: str) -> str:
     return name
 
 
+def check_description(text: str) -> str:
+    size = len(text.encode(errors="replace"))
+    if size > DESCRIPTION_BYTES_MAX:
+        raise InvalidInput(
+            f"it takes {size} bytes.", field="description", remedy=f"Use at most {DESCRIPTION_BYTES_MAX} bytes of UTF-8."
+        )
+    if any("\ud800" <= one <= "\udfff" for one in text):
+        raise InvalidInput("it is not valid Unicode.", field="description", remedy="Remove lone surrogates.")
+    return text
+
+
 class RealmRecords:
     def __init__(self, store: Store, author: str) -> None:
         self._store = store
@@ -98,26 +121,58 @@ class RealmRecords:
     def all(self) -> Iterator[Realm]:
         return map(_realm, head_records(self._store.system, REALMS_POINTER).all())
 
-    def create(self, name: str, request_id: str | RequestKey | None = None) -> Realm:
+    def create(self, name: str, request_id: str | RequestKey | None = None, description: str = "") -> Realm:
         check_realm_name(name)
+        check_description(description)
         now = self._store.clock.now_micros()
         instance = f"{name}#{self._store.take(1)[0]:016x}"
-        realm = Realm(name=name, instance=instance, status=RealmStatus.CREATED, created_at=now, updated_at=now)
+        realm = Realm(
+            name=name,
+            instance=instance,
+            status=RealmStatus.CREATED,
+            created_at=now,
+            updated_at=now,
+            description=description,
+        )
         try:
             self._commit(_put(realm, Expect.ABSENT), f"Create realm {name}", request_id)
         except RecordExists:
             raise RealmExists(f"{name!r} exists already.", field="realm", remedy="Choose another name.", realm=name) from None
         return realm if request_id is None else self.read(name).realm
 
-    def move(self, found: RealmRead, status: RealmStatus, *, again: bool = False) -> RealmRead:
-        """`again`: the realm may have this status already; the record is written all the same, which shuts out other movers."""
+    def move(self, found: RealmRead, status: RealmStatus, *, again: bool = False, description: str | None = None) -> RealmRead:
+        """`again`: the realm may have this status already; the record is written all the same, which shuts out other movers.
+        A description that was written since `found` was read stops no move, and stays."""
+        for _ in range(MOVE_TRIES_MAX):
+            try:
+                return self._move(found, status, again=again, description=description)
+            except RealmStateConflict:
+                now = self.read(found.realm.name)
+                if now.object_id == found.object_id or not _is_only_described(found.realm, now.realm):
+                    raise
+                found = now
+        raise busy(found.realm.name)
+
+    def _move(self, found: RealmRead, status: RealmStatus, *, again: bool, description: str | None) -> RealmRead:
         realm = found.realm
         if not (again and realm.status is status):
             check_move(realm.name, realm.status, status)
-        now = max(self._store.clock.now_micros(), realm.updated_at + 1)
-        moved = msgspec.structs.replace(realm, status=status, updated_at=now)
-        object_id = self._commit_expecting(_put(moved, Unchanged(found.object_id)), f"{realm.name}: {status}", realm.name)
-        return RealmRead(moved, object_id)
+        said = realm.description if description is None else check_description(description)
+        moved = msgspec.structs.replace(realm, status=status, updated_at=self._after(realm), description=said)
+        return self._replace(found, moved, f"{realm.name}: {status}")
+
+    def describe(self, found: RealmRead, description: str) -> RealmRead:
+        realm = found.realm
+        said = check_description(description)
+        described = msgspec.structs.replace(realm, description=said, described_at=self._after(realm))
+        return self._replace(found, described, f"Describe realm {realm.name}")
+
+    def _after(self, realm: Realm) -> int:
+        return max(self._store.clock.now_micros(), realm.changed_at + 1)
+
+    def _replace(self, found: RealmRead, realm: Realm, message: str) -> RealmRead:
+        object_id = self._commit_expecting(_put(realm, Unchanged(found.object_id)), message, realm.name)
+        return RealmRead(realm, object_id)
 
     def delete(self, found: RealmRead) -> None:
         name = found.realm.name
@@ -143,6 +198,10 @@ class RealmRecords:
         answer = self._store.system.committer.commit(REALMS_POINTER, request)
         self.last_entry = answer.logged
         return 0 if answer.logged is None else answer.logged.entry.operations[0].after_id
+
+
+def _is_only_described(before: Realm, now: Realm) -> bool:
+    return (now.instance, now.updated_at) == (before.instance, before.updated_at)
 
 
 def busy(name: str) -> RealmStateConflict:

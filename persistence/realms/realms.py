@@ -18,7 +18,7 @@ from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.realms.realm_init import check_first_records, expected_principal, write_first_records
 from headwater.persistence.realms.realm_purge import PurgeCounts, purge_rows
-from headwater.persistence.realms.realm_records import Realm, RealmRead, RealmRecords, busy
+from headwater.persistence.realms.realm_records import Realm, RealmRead, RealmRecords, busy, check_description
 from headwater.persistence.realms.realm_states import NEXT_STEP, RealmStatus, check_is, check_move
 from headwater.persistence.records.principal_records import ROOT_PRINCIPAL, new_principal
 from headwater.persistence.records.secret_hashes import Entropy, ScryptCost
@@ -109,9 +109,13 @@ class Realms:
 
     # ── coming to life ──────────────────────────────────────────────────────────────────────────────────────
 
-    def create(self, name: str, *, request_id: str | RequestKey | None = None) -> Realm:
+    def create(self, name: str, *, description: str = "", request_id: str | RequestKey | None = None) -> Realm:
         """Take the name; nothing else is written yet. Under the same request id it is the realm that was made before."""
-        return self._records.create(name, request_id)
+        return self._records.create(name, request_id, description)
+
+    def describe(self, name: str, description: str) -> Realm:
+        """Change the text that is shown with it, in any status; what moves the realm meanwhile goes on."""
+        return self._records.describe(self._records.read(name), description).realm
 
     def init(self, name: str, *, active: bool = True) -> InitializedRealm:
         """Fill a created realm. After a crash the same call starts over, with a new secret."""
@@ -163,28 +167,30 @@ class Realms:
 
     # ── opening and closing ─────────────────────────────────────────────────────────────────────────────────
 
-    def deactivate(self, name: str) -> Realm:
+    def deactivate(self, name: str, *, description: str | None = None) -> Realm:
         """⚠ Every pointer is closed first: when the status says INACTIVE, nothing that is acknowledged lands any more. After
         a crash in between the realm is ACTIVE and takes no commits: deactivate it again, or activate it."""
+        check_description(description or "")  # before anything is closed
         found, seen = self._read_with_fence(name)
         check_is(name, found.realm.status, RealmStatus.ACTIVE)
         self._fence(seen, FENCE_CLOSED)
-        return self._records.move(found, RealmStatus.INACTIVE).realm
+        return self._records.move(found, RealmStatus.INACTIVE, description=description).realm
 
-    def activate(self, name: str) -> Realm:
+    def activate(self, name: str, *, description: str | None = None) -> Realm:
         """Open every pointer, then say so. A realm that is ACTIVE but closed, because a crash cut its deactivation short, is
         opened too."""
+        check_description(description or "")
         found, seen = self._read_with_fence(name)
         if found.realm.status is RealmStatus.ACTIVE and self._has_closed(seen):
-            return self._reopen(found, seen)
+            return self._reopen(found, seen, description)
         check_is(name, found.realm.status, RealmStatus.INACTIVE)
         self._fence(seen, self._reopening(seen))
-        return self._records.move(found, RealmStatus.ACTIVE).realm
+        return self._records.move(found, RealmStatus.ACTIVE, description=description).realm
 
-    def _reopen(self, found: RealmRead, seen: RealmFence) -> Realm:
+    def _reopen(self, found: RealmRead, seen: RealmFence, description: str | None) -> Realm:
         """⚠ First the record: a process that is still deactivating the realm can then no longer call it INACTIVE, with pointers
         that were opened behind its back."""
-        again = self._records.move(found, RealmStatus.ACTIVE, again=True)
+        again = self._records.move(found, RealmStatus.ACTIVE, again=True, description=description)
         self._fence(seen, self._reopening(seen))
         return again.realm
 

@@ -44,6 +44,15 @@ class RealmBody(Body, frozen=True, kw_only=True):
     name: str
     initialize: bool = True
     """Fill and open it too; the answer then carries the first principal's secret, once."""
+    description: str = ""
+
+
+class RealmChange(Body, frozen=True, kw_only=True):
+    """Fields that are left out stay as they are."""
+
+    description: str | None = None
+    status: str | None = None
+    """ACTIVE or INACTIVE: opens or closes it. The status that it has already is refused."""
 
 
 class RealmInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +62,7 @@ class RealmInfo(msgspec.Struct, frozen=True, kw_only=True):
     created: str
     updated: str
     version: str
+    description: str = ""
 
 
 class SecretShown(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,10 +12,11 @@ from headwater.producer.access.principals import Principals
 from headwater.producer.access.writing import WriteMeta
 from headwater.producer.record_views import realm_info
 from headwater.schemas.entry_ids import time_text
-from headwater.schemas.errors import RealmStateConflict, RecordChanged
+from headwater.schemas.errors import InvalidInput, RealmStateConflict, RecordChanged
 from headwater.schemas.http.manage_json import (
     MutationMeta,
     RealmBody,
+    RealmChange,
     RealmInfo,
     RealmMade,
     RealmMoved,
@@ -43,7 +44,7 @@ def get_realm(call: ManageCall) -> Response:
 def create_realm(call: ManageCall) -> Response:
     body = call.read(RealmBody)
     realms = _realms(call)
-    realm = realms.create(body.name, request_id=call.meta.request_id)
+    realm = realms.create(body.name, description=body.description, request_id=call.meta.request_id)
     made = (
         _initialized(call, realms, realm) if body.initialize else RealmMade(realm=realm_info(realm), meta=_meta(realms, realm))
     )
@@ -54,6 +55,22 @@ def init_realm(call: ManageCall) -> Response:
     realms = _realms(call)
     made = _initialized(call, realms, realms.get(call.names["realm"]))
     return versioned(made, made.realm.version)
+
+
+def update_realm(call: ManageCall) -> Response:
+    body = call.read(RealmChange)
+    said = body.description
+    match body.status:
+        case "ACTIVE":
+            return _moved(call, RealmStatus.ACTIVE, lambda realms, name: realms.activate(name, description=said), said)
+        case "INACTIVE":
+            return _moved(call, RealmStatus.INACTIVE, lambda realms, name: realms.deactivate(name, description=said), said)
+        case None if said is not None:
+            return _moved(call, None, lambda realms, name: realms.describe(name, said), said)
+        case None:
+            raise InvalidInput("it changes nothing.", field="body", remedy="Send a description, a status, or both.")
+        case other:
+            raise InvalidInput(f"{other[:40]!r} cannot be requested.", field="status", remedy="Use ACTIVE or INACTIVE.")
 
 
 def activate_realm(call: ManageCall) -> Response:
@@ -76,11 +93,14 @@ def delete_realm(call: ManageCall) -> Response:
     return Response(204, [NO_STORE], b"")
 
 
-def _moved(call: ManageCall, wanted: RealmStatus, move: Callable[[Realms, str], Realm]) -> Response:
+def _moved(
+    call: ManageCall, wanted: RealmStatus | None, move: Callable[[Realms, str], Realm], said: str | None = None
+) -> Response:
+    """None: the status, or the description, may be what it is."""
     realms, name = _realms(call), call.names["realm"]
     before = realms.get(name)
-    again = call.run is not None and call.run.again and before.status is wanted
-    if again:  # an earlier run of this request has come so far
+    is_so = wanted in (None, before.status) and said in (None, before.description)
+    if call.run is not None and call.run.again and is_so:  # an earlier run of this request has come so far
         return versioned(RealmMoved(realm=realm_info(before), meta=_meta(realms, before, replayed=True)), _version(before))
     _check_version(call, before)
     moved = move(realms, name)
@@ -113,7 +133,7 @@ def _meta(realms: Realms, realm: Realm, *, replayed: bool = False) -> MutationMe
         entry_id="" if logged is None else logged.entry_id.hex(),
         version=_version(realm),
         etag=f'"{_version(realm)}"',
-        time=time_text(realm.updated_at),
+        time=time_text(realm.changed_at),
         changed=True,
         replayed=replayed,
     )
@@ -129,7 +149,7 @@ def _check_version(call: ManageCall, realm: Realm) -> None:
 
 
 def _version(realm: Realm) -> str:
-    return f"{realm.updated_at:x}"
+    return f"{realm.changed_at:x}"
 
 
 ROUTES = (
@@ -155,6 +175,16 @@ ROUTES = (
         kept=without_secret,
     ),
     Route("GET", f"{REALMS}/{{realm}}", "One realm.", get_realm, Over.SYSTEM.needs(Right.SYSTEM_MANAGE), answer=RealmInfo),
+    Route(
+        "PATCH",
+        f"{REALMS}/{{realm}}",
+        "Change the description of a realm, open or close it, or both.",
+        update_realm,
+        Over.SYSTEM.needs(Right.SYSTEM_MANAGE),
+        BODY,
+        body=RealmChange,
+        answer=RealmMoved,
+    ),
     Route(
         "DELETE",
         f"{REALMS}/{{realm}}",

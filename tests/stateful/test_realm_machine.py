@@ -37,6 +37,7 @@ class Model:
 
     def __init__(self) -> None:
         self.status = "CREATED"
+        self.description = ""
         self.notes: dict[str, set[str]] = {}
 
 
@@ -119,6 +120,17 @@ class RealmMachine(RuleBasedStateMachine):
     def try_anything(self, name: str, step: str) -> None:
         getattr(self, step)(name)
 
+    @rule(name=NAMES, description=st.sampled_from(["", "one", "two"]))
+    def describe(self, name: str, description: str) -> None:
+        model = self.model.get(name)
+        if model is None:
+            with pytest.raises(RealmNotFound):
+                self.realms.describe(name, description)
+            return
+        before = self.realms.get(name)
+        assert self.realms.describe(name, description).changed_at > before.changed_at
+        model.description = description
+
     @rule(name=NAMES)
     def fill_but_stay_closed(self, name: str) -> None:
         self.init(name, active=False)
@@ -162,6 +174,7 @@ class RealmMachine(RuleBasedStateMachine):
         listed = {realm.name: realm for realm in self.realms.list()}
         assert {name: realm.status for name, realm in listed.items()} == {name: it.status for name, it in self.model.items()}
         for name, realm in listed.items():
+            assert realm.description == self.model[name].description
             kernel = self.store.kernel(realm.instance)
             for pointer in ("catalogs", "cat/1/heads/main"):
                 if self.model[name].status != "PURGING":

@@ -22,7 +22,7 @@ from headwater.settings import Settings
 
 REALMS = RecordTable[RealmInfo](
     "realms",
-    ["realm", "status", "instance", "since"],
+    ["realm", "status", "instance", "updated"],
     lambda one: (one.name, one.status, one.instance, f"{one.updated[:19]}Z"),
 )
 
@@ -42,14 +42,28 @@ def command() -> None:
 @command.command()
 @realm_name
 @click.option("--init", "initialize", is_flag=True, help="Initialize it too.")
+@click.option("--description", default="", help="Text that is shown with it.")
 @at_server
 @as_json
 @click.pass_obj
-def create(settings: Settings, name: str, initialize: bool, json_output: bool) -> None:
+def create(settings: Settings, name: str, initialize: bool, description: str, json_output: bool) -> None:
     """Create a realm under a free name; `init` fills it."""
     with managed_realms(settings) as realms:
-        made = realms.create(name, initialize=initialize)
+        made = realms.create(name, initialize=initialize, description=description)
     _show_new(made, json_output)
+
+
+@command.command()
+@realm_name
+@click.option("--description", required=True, help="Text that is shown with it; empty to remove it.")
+@at_server
+@as_json
+@click.pass_obj
+def update(settings: Settings, name: str, description: str, json_output: bool) -> None:
+    """Change the description of a realm, in any status."""
+    with managed_realms(settings) as realms:
+        described = realms.describe(name, description)
+    _show(described, json_output)
 
 
 @command.command()
@@ -88,7 +102,7 @@ def show(settings: Settings, name: str, json_output: bool) -> None:
     if settings.server:
         with managed_realms(settings) as realms:
             found = realms.realm(name)
-        REALMS.show(found, json_output)
+        _show(found, json_output)
         return
     from headwater.persistence.realms.realms import Realms
     from headwater.producer.record_views import realm_info
@@ -98,7 +112,7 @@ def show(settings: Settings, name: str, json_output: bool) -> None:
     if json_output:
         print_json({**msgspec.to_builtins(realm_info(report.realm)), "pointers": report.pointers})
         return
-    REALMS.show(realm_info(report.realm), json_output=False)
+    _show(realm_info(report.realm), json_output=False)
     pointers = [(it.name, it.seq, "closed" if it.closed else "open") for it in report.pointers]
     print_table(["pointer", "seq", "accepts commits"], pointers)
 
@@ -192,6 +206,12 @@ def _finish_purge(settings: Settings, name: str) -> RealmInfo:
             realm = realms.purge(name)
         finish_purge(store, realm, resources)
         return realm_info(realms.get(name))
+
+
+def _show(realm: RealmInfo, json_output: bool) -> None:
+    REALMS.show(realm, json_output)
+    if realm.description and not json_output:
+        echo(f"description    {realm.description}")
 
 
 def _show_new(made: NewRealm, json_output: bool) -> None:

@@ -64,6 +64,19 @@ def test_tables_show_every_realm(url: str) -> None:
     assert "pointer" in realm(url, "show", "a").out
 
 
+def test_a_description_is_shown_changed_and_removed(url: str) -> None:
+    assert realm(url, "create", "t", "--description", "Sales", "--json").json["description"] == "Sales"
+    assert "Sales" in realm(url, "show", "t").out
+    assert "description    Sales of Europe" in realm(url, "update", "t", "--description", "Sales of Europe").out
+    assert realm(url, "init", "t", "--json").json["description"] == "Sales of Europe"
+    long = realm(url, "update", "t", "--description", "x" * 4_097)
+    assert long.code == 2 and "4096 bytes" in long.err and len(long.err.splitlines()) == 1
+    assert realm(url, "show", "t", "--json").json["description"] == "Sales of Europe"
+    assert realm(url, "update", "t", "--description", "", "--json").json["description"] == ""
+    assert "description" not in realm(url, "show", "t").out
+    assert realm(url, "update", "absent", "--description", "x").code == 2
+
+
 @pytest.mark.parametrize("step", [("purge", "t"), ("delete", "t")])
 def test_destructive_steps_ask_first_and_do_nothing_without_an_answer(url: str, step: tuple[str, str]) -> None:
     realm(url, "create", "t", "--init")

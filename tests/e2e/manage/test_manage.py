@@ -150,8 +150,30 @@ def test_realms_are_the_system_administrators(root: httpx.Client, managed: Manag
         closed = admin.post("/realms/second/deactivate", headers={"If-Match": f'"{version}"'})
         assert ok(closed)["realm"]["status"] == "INACTIVE" and ok(closed)["meta"]["seq"] > made["meta"]["seq"]
         refused(admin.post("/realms/second/activate", headers={"If-Match": f'"{version}"'}), 412, "PRECONDITION_FAILED")
+        _described(admin)
         assert ok(admin.post("/realms/second/purge"))["realm"]["status"] == "PURGING"
         refused(admin.post("/realms", json={"name": "realms"}), 400, "INVALID_NAME")
+
+
+def _described(admin: httpx.Client) -> None:
+    """Of `second`, which is INACTIVE."""
+    one = "/realms/second"
+    said = admin.patch(one, json={"description": "Sales of Europe"})
+    assert ok(said)["realm"]["description"] == "Sales of Europe" and ok(said)["realm"]["status"] == "INACTIVE"
+    assert said.headers["etag"] == admin.get(one).headers["etag"] == ok(said)["meta"]["etag"]
+    both = admin.patch(one, json={"description": "open", "status": "ACTIVE"}, headers={"If-Match": said.headers["etag"]})
+    assert (ok(both)["realm"]["description"], ok(both)["realm"]["status"]) == ("open", "ACTIVE")
+    assert ok(both)["meta"]["seq"] == ok(said)["meta"]["seq"] + 1
+    stale = {"If-Match": said.headers["etag"]}
+    refused(admin.patch(one, json={"description": "late"}, headers=stale), 412, "PRECONDITION_FAILED")
+    for body in ({}, {"status": "PURGED"}, {"description": "x" * 4_097}, {"colour": "red"}):
+        refused(admin.patch(one, json=body), 400, "INVALID_INPUT")
+    refused(admin.patch(one, json={"description": "late", "status": "ACTIVE"}), 409, "REALM_STATE_CONFLICT")
+    refused(admin.patch("/realms/absent", json={"description": ""}), 404, "REALM_NOT_FOUND")
+    again = {"Idempotency-Key": "describe-once"}
+    first, second = (admin.patch(one, json={"description": "", "status": "INACTIVE"}, headers=again) for _ in range(2))
+    assert ok(first)["realm"] == ok(second)["realm"] == ok(admin.get(one))
+    assert (ok(first)["realm"]["description"], ok(first)["realm"]["status"]) == ("", "INACTIVE")
 
 
 def test_usage_is_measured_and_returned(root: httpx.Client, managed: Managed) -> None:
