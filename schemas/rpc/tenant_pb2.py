@@ -22,46 +22,49 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mask__pb2
 from headwater.schemas.rpc import common_pb2 as io_dot_headwater_dot_common_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#io/headwater/tenant/v1/tenant.proto\x12\x16io.headwater.tenant.v1\x1a#io/headwater/common/v1/common.proto\"k\n\x06Tenant\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08instance\x18\x02 \x01(\t\x12\x0e\n\x06status\x18\x03 \x01(\t\x12\x0f\n\x07\x63reated\x18\x04 \x01(\t\x12\x0f\n\x07updated\x18\x05 \x01(\t\x12\x0f\n\x07version\x18\x06 \x01(\t\"J\n\x0b\x43redentials\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x15\n\rclient_secret\x18\x03 \x01(\t\"G\n\x12ListTenantsRequest\x12\x31\n\x04page\x18\x01 \x01(\x0b\x32#.io.headwater.common.v1.PageRequest\"z\n\x13ListTenantsResponse\x12/\n\x07tenants\x18\x01 \x03(\x0b\x32\x1e.io.headwater.tenant.v1.Tenant\x12\x32\n\x04page\x18\x02 \x01(\x0b\x32$.io.headwater.common.v1.PageResponse\" \n\x10GetTenantRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"C\n\x11GetTenantResponse\x12.\n\x06tenant\x18\x01 \x01(\x0b\x32\x1e.io.headwater.tenant.v1.Tenant\"]\n\x13\x43reateTenantRequest\x12\x38\n\x0bidempotency\x18\x01 \x01(\x0b\x32#.io.headwater.common.v1.Idempotency\x12\x0c\n\x04name\x18\x02 \x01(\t\"\xb4\x01\n\x14\x43reateTenantResponse\x12.\n\x06tenant\x18\x01 \x01(\x0b\x32\x1e.io.headwater.tenant.v1.Tenant\x12\x38\n\x0b\x63redentials\x18\x02 \x01(\x0b\x32#.io.headwater.tenant.v1.Credentials\x12\x32\n\x04meta\x18\x03 \x01(\x0b\x32$.io.headwater.common.v1.MutationMeta\"\xa9\x01\n\x13UpdateTenantRequest\x12\x38\n\x0bidempotency\x18\x01 \x01(\x0b\x32#.io.headwater.common.v1.Idempotency\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06status\x18\x03 \x01(\t\x12:\n\x0cprecondition\x18\x04 \x01(\x0b\x32$.io.headwater.common.v1.Precondition\"z\n\x14UpdateTenantResponse\x12.\n\x06tenant\x18\x01 \x01(\x0b\x32\x1e.io.headwater.tenant.v1.Tenant\x12\x32\n\x04meta\x18\x02 \x01(\x0b\x32$.io.headwater.common.v1.MutationMeta\"\xa8\x01\n\x13\x44\x65leteTenantRequest\x12\x38\n\x0bidempotency\x18\x01 \x01(\x0b\x32#.io.headwater.common.v1.Idempotency\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05purge\x18\x03 \x01(\x08\x12:\n\x0cprecondition\x18\x04 \x01(\x0b\x32$.io.headwater.common.v1.Precondition\"J\n\x14\x44\x65leteTenantResponse\x12\x32\n\x04meta\x18\x01 \x01(\x0b\x32$.io.headwater.common.v1.MutationMeta\"U\n\x12\x43reateTokenRequest\x12\x11\n\tclient_id\x18\x01 \x01(\t\x12\x15\n\rclient_secret\x18\x02 \x01(\t\x12\x15\n\rsubject_token\x18\x03 \x01(\t\"G\n\x13\x43reateTokenResponse\x12\x14\n\x0c\x61\x63\x63\x65ss_token\x18\x01 \x01(\t\x12\x1a\n\x12\x65xpires_in_seconds\x18\x02 \x01(\x03\x32\x9a\x04\n\rTenantService\x12\x66\n\x0bListTenants\x12*.io.headwater.tenant.v1.ListTenantsRequest\x1a+.io.headwater.tenant.v1.ListTenantsResponse\x12`\n\tGetTenant\x12(.io.headwater.tenant.v1.GetTenantRequest\x1a).io.headwater.tenant.v1.GetTenantResponse\x12i\n\x0c\x43reateTenant\x12+.io.headwater.tenant.v1.CreateTenantRequest\x1a,.io.headwater.tenant.v1.CreateTenantResponse\x12i\n\x0cUpdateTenant\x12+.io.headwater.tenant.v1.UpdateTenantRequest\x1a,.io.headwater.tenant.v1.UpdateTenantResponse\x12i\n\x0c\x44\x65leteTenant\x12+.io.headwater.tenant.v1.DeleteTenantRequest\x1a,.io.headwater.tenant.v1.DeleteTenantResponse2v\n\x0cTokenService\x12\x66\n\x0b\x43reateToken\x12*.io.headwater.tenant.v1.CreateTokenRequest\x1a+.io.headwater.tenant.v1.CreateTokenResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#io/headwater/tenant/v1/tenant.proto\x12\x16io.headwater.tenant.v1\x1a google/protobuf/field_mask.proto\x1a#io/headwater/common/v1/common.proto\"\x80\x01\n\x06Tenant\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08instance\x18\x02 \x01(\t\x12\x0e\n\x06status\x18\x03 \x01(\t\x12\x0f\n\x07\x63reated\x18\x04 \x01(\t\x12\x0f\n\x07updated\x18\x05 \x01(\t\x12\x0f\n\x07version\x18\x06 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x07 \x01(\t\"J\n\x0b\x43redentials\x12\x11\n\tprincipal\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x15\n\rclient_secret\x18\x03 \x01(\t\"G\n\x12ListTenantsRequest\x12\x31\n\x04page\x18\x01 \x01(\x0b\x32#.io.headwater.common.v1.PageRequest\"z\n\x13ListTenantsResponse\x12/\n\x07tenants\x18\x01 \x03(\x0b\x32\x1e.io.headwater.tenant.v1.Tenant\x12\x32\n\x04page\x18\x02 \x01(\x0b\x32$.io.headwater.common.v1.PageResponse\" \n\x10GetTenantRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"C\n\x11GetTenantResponse\x12.\n\x06tenant\x18\x01 \x01(\x0b\x32\x1e.io.headwater.tenant.v1.Tenant\"r\n\x13\x43reateTenantRequest\x12\x38\n\x0bidempotency\x18\x01 \x01(\x0b\x32#.io.headwater.common.v1.Idempotency\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\"\xb4\x01\n\x14\x43reateTenantResponse\x12.\n\x06tenant\x18\x01 \x01(\x0b\x32\x1e.io.headwater.tenant.v1.Tenant\x12\x38\n\x0b\x63redentials\x18\x02 \x01(\x0b\x32#.io.headwater.tenant.v1.Credentials\x12\x32\n\x04meta\x18\x03 \x01(\x0b\x32$.io.headwater.common.v1.MutationMeta\"\x8e\x02\n\x13UpdateTenantRequest\x12\x38\n\x0bidempotency\x18\x01 \x01(\x0b\x32#.io.headwater.common.v1.Idempotency\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x12\n\x06status\x18\x03 \x01(\tB\x02\x18\x01\x12:\n\x0cprecondition\x18\x04 \x01(\x0b\x32$.io.headwater.common.v1.Precondition\x12.\n\x06tenant\x18\x05 \x01(\x0b\x32\x1e.io.headwater.tenant.v1.Tenant\x12/\n\x0bupdate_mask\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\"z\n\x14UpdateTenantResponse\x12.\n\x06tenant\x18\x01 \x01(\x0b\x32\x1e.io.headwater.tenant.v1.Tenant\x12\x32\n\x04meta\x18\x02 \x01(\x0b\x32$.io.headwater.common.v1.MutationMeta\"\xa8\x01\n\x13\x44\x65leteTenantRequest\x12\x38\n\x0bidempotency\x18\x01 \x01(\x0b\x32#.io.headwater.common.v1.Idempotency\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05purge\x18\x03 \x01(\x08\x12:\n\x0cprecondition\x18\x04 \x01(\x0b\x32$.io.headwater.common.v1.Precondition\"J\n\x14\x44\x65leteTenantResponse\x12\x32\n\x04meta\x18\x01 \x01(\x0b\x32$.io.headwater.common.v1.MutationMeta\"U\n\x12\x43reateTokenRequest\x12\x11\n\tclient_id\x18\x01 \x01(\t\x12\x15\n\rclient_secret\x18\x02 \x01(\t\x12\x15\n\rsubject_token\x18\x03 \x01(\t\"G\n\x13\x43reateTokenResponse\x12\x14\n\x0c\x61\x63\x63\x65ss_token\x18\x01 \x01(\t\x12\x1a\n\x12\x65xpires_in_seconds\x18\x02 \x01(\x03\x32\x9a\x04\n\rTenantService\x12\x66\n\x0bListTenants\x12*.io.headwater.tenant.v1.ListTenantsRequest\x1a+.io.headwater.tenant.v1.ListTenantsResponse\x12`\n\tGetTenant\x12(.io.headwater.tenant.v1.GetTenantRequest\x1a).io.headwater.tenant.v1.GetTenantResponse\x12i\n\x0c\x43reateTenant\x12+.io.headwater.tenant.v1.CreateTenantRequest\x1a,.io.headwater.tenant.v1.CreateTenantResponse\x12i\n\x0cUpdateTenant\x12+.io.headwater.tenant.v1.UpdateTenantRequest\x1a,.io.headwater.tenant.v1.UpdateTenantResponse\x12i\n\x0c\x44\x65leteTenant\x12+.io.headwater.tenant.v1.DeleteTenantRequest\x1a,.io.headwater.tenant.v1.DeleteTenantResponse2v\n\x0cTokenService\x12\x66\n\x0b\x43reateToken\x12*.io.headwater.tenant.v1.CreateTokenRequest\x1a+.io.headwater.tenant.v1.CreateTokenResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'io.headwater.tenant.v1.tenant_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_TENANT']._serialized_start=100
-  _globals['_TENANT']._serialized_end=207
-  _globals['_CREDENTIALS']._serialized_start=209
-  _globals['_CREDENTIALS']._serialized_end=283
-  _globals['_LISTTENANTSREQUEST']._serialized_start=285
-  _globals['_LISTTENANTSREQUEST']._serialized_end=356
-  _globals['_LISTTENANTSRESPONSE']._serialized_start=358
-  _globals['_LISTTENANTSRESPONSE']._serialized_end=480
-  _globals['_GETTENANTREQUEST']._serialized_start=482
-  _globals['_GETTENANTREQUEST']._serialized_end=514
-  _globals['_GETTENANTRESPONSE']._serialized_start=516
-  _globals['_GETTENANTRESPONSE']._serialized_end=583
-  _globals['_CREATETENANTREQUEST']._serialized_start=585
-  _globals['_CREATETENANTREQUEST']._serialized_end=678
-  _globals['_CREATETENANTRESPONSE']._serialized_start=681
-  _globals['_CREATETENANTRESPONSE']._serialized_end=861
-  _globals['_UPDATETENANTREQUEST']._serialized_start=864
-  _globals['_UPDATETENANTREQUEST']._serialized_end=1033
-  _globals['_UPDATETENANTRESPONSE']._serialized_start=1035
-  _globals['_UPDATETENANTRESPONSE']._serialized_end=1157
-  _globals['_DELETETENANTREQUEST']._serialized_start=1160
-  _globals['_DELETETENANTREQUEST']._serialized_end=1328
-  _globals['_DELETETENANTRESPONSE']._serialized_start=1330
-  _globals['_DELETETENANTRESPONSE']._serialized_end=1404
-  _globals['_CREATETOKENREQUEST']._serialized_start=1406
-  _globals['_CREATETOKENREQUEST']._serialized_end=1491
-  _globals['_CREATETOKENRESPONSE']._serialized_start=1493
-  _globals['_CREATETOKENRESPONSE']._serialized_end=1564
-  _globals['_TENANTSERVICE']._serialized_start=1567
-  _globals['_TENANTSERVICE']._serialized_end=2105
-  _globals['_TOKENSERVICE']._serialized_start=2107
-  _globals['_TOKENSERVICE']._serialized_end=2225
+  _globals['_UPDATETENANTREQUEST'].fields_by_name['status']._loaded_options = None
+  _globals['_UPDATETENANTREQUEST'].fields_by_name['status']._serialized_options = b'\030\001'
+  _globals['_TENANT']._serialized_start=135
+  _globals['_TENANT']._serialized_end=263
+  _globals['_CREDENTIALS']._serialized_start=265
+  _globals['_CREDENTIALS']._serialized_end=339
+  _globals['_LISTTENANTSREQUEST']._serialized_start=341
+  _globals['_LISTTENANTSREQUEST']._serialized_end=412
+  _globals['_LISTTENANTSRESPONSE']._serialized_start=414
+  _globals['_LISTTENANTSRESPONSE']._serialized_end=536
+  _globals['_GETTENANTREQUEST']._serialized_start=538
+  _globals['_GETTENANTREQUEST']._serialized_end=570
+  _globals['_GETTENANTRESPONSE']._serialized_start=572
+  _globals['_GETTENANTRESPONSE']._serialized_end=639
+  _globals['_CREATETENANTREQUEST']._serialized_start=641
+  _globals['_CREATETENANTREQUEST']._serialized_end=755
+  _globals['_CREATETENANTRESPONSE']._serialized_start=758
+  _globals['_CREATETENANTRESPONSE']._serialized_end=938
+  _globals['_UPDATETENANTREQUEST']._serialized_start=941
+  _globals['_UPDATETENANTREQUEST']._serialized_end=1211
+  _globals['_UPDATETENANTRESPONSE']._serialized_start=1213
+  _globals['_UPDATETENANTRESPONSE']._serialized_end=1335
+  _globals['_DELETETENANTREQUEST']._serialized_start=1338
+  _globals['_DELETETENANTREQUEST']._serialized_end=1506
+  _globals['_DELETETENANTRESPONSE']._serialized_start=1508
+  _globals['_DELETETENANTRESPONSE']._serialized_end=1582
+  _globals['_CREATETOKENREQUEST']._serialized_start=1584
+  _globals['_CREATETOKENREQUEST']._serialized_end=1669
+  _globals['_CREATETOKENRESPONSE']._serialized_start=1671
+  _globals['_CREATETOKENRESPONSE']._serialized_end=1742
+  _globals['_TENANTSERVICE']._serialized_start=1745
+  _globals['_TENANTSERVICE']._serialized_end=2283
+  _globals['_TOKENSERVICE']._serialized_start=2285
+  _globals['_TOKENSERVICE']._serialized_end=2403
 # @@protoc_insertion_point(module_scope)

@@ -1,3 +1,4 @@
+from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from headwater.schemas.rpc import common_pb2 as _common_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -8,20 +9,22 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Tenant(_message.Message):
-    __slots__ = ("name", "instance", "status", "created", "updated", "version")
+    __slots__ = ("name", "instance", "status", "created", "updated", "version", "description")
     NAME_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     CREATED_FIELD_NUMBER: _ClassVar[int]
     UPDATED_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     name: str
     instance: str
     status: str
     created: str
     updated: str
     version: str
-    def __init__(self, name: _Optional[str] = ..., instance: _Optional[str] = ..., status: _Optional[str] = ..., created: _Optional[str] = ..., updated: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
+    description: str
+    def __init__(self, name: _Optional[str] = ..., instance: _Optional[str] = ..., status: _Optional[str] = ..., created: _Optional[str] = ..., updated: _Optional[str] = ..., version: _Optional[str] = ..., description: _Optional[str] = ...) -> None: ...
 
 class Credentials(_message.Message):
     __slots__ = ("principal", "client_id", "client_secret")
@@ -60,12 +63,14 @@ class GetTenantResponse(_message.Message):
     def __init__(self, tenant: _Optional[_Union[Tenant, _Mapping]] = ...) -> None: ...
 
 class CreateTenantRequest(_message.Message):
-    __slots__ = ("idempotency", "name")
+    __slots__ = ("idempotency", "name", "description")
     IDEMPOTENCY_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     idempotency: _common_pb2.Idempotency
     name: str
-    def __init__(self, idempotency: _Optional[_Union[_common_pb2.Idempotency, _Mapping]] = ..., name: _Optional[str] = ...) -> None: ...
+    description: str
+    def __init__(self, idempotency: _Optional[_Union[_common_pb2.Idempotency, _Mapping]] = ..., name: _Optional[str] = ..., description: _Optional[str] = ...) -> None: ...
 
 class CreateTenantResponse(_message.Message):
     __slots__ = ("tenant", "credentials", "meta")
@@ -78,16 +83,20 @@ class CreateTenantResponse(_message.Message):
     def __init__(self, tenant: _Optional[_Union[Tenant, _Mapping]] = ..., credentials: _Optional[_Union[Credentials, _Mapping]] = ..., meta: _Optional[_Union[_common_pb2.MutationMeta, _Mapping]] = ...) -> None: ...
 
 class UpdateTenantRequest(_message.Message):
-    __slots__ = ("idempotency", "name", "status", "precondition")
+    __slots__ = ("idempotency", "name", "status", "precondition", "tenant", "update_mask")
     IDEMPOTENCY_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     PRECONDITION_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_MASK_FIELD_NUMBER: _ClassVar[int]
     idempotency: _common_pb2.Idempotency
     name: str
     status: str
     precondition: _common_pb2.Precondition
-    def __init__(self, idempotency: _Optional[_Union[_common_pb2.Idempotency, _Mapping]] = ..., name: _Optional[str] = ..., status: _Optional[str] = ..., precondition: _Optional[_Union[_common_pb2.Precondition, _Mapping]] = ...) -> None: ...
+    tenant: Tenant
+    update_mask: _field_mask_pb2.FieldMask
+    def __init__(self, idempotency: _Optional[_Union[_common_pb2.Idempotency, _Mapping]] = ..., name: _Optional[str] = ..., status: _Optional[str] = ..., precondition: _Optional[_Union[_common_pb2.Precondition, _Mapping]] = ..., tenant: _Optional[_Union[Tenant, _Mapping]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ...) -> None: ...
 
 class UpdateTenantResponse(_message.Message):
     __slots__ = ("tenant", "meta")

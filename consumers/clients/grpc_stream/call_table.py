@@ -50,6 +50,7 @@ CALLS: dict[str, Callable[[HttpQuestion], Exchange]] = {
     "GET manage/realms": record_calls.realms,
     "POST manage/realms": record_calls.create_realm,
     f"GET {_REALM}": record_calls.realm,
+    f"PATCH {_REALM}": record_calls.update_realm,
     f"DELETE {_REALM}": record_calls.delete_realm,
     f"POST {_REALM}/{ANY}": record_calls.move_realm,
 }

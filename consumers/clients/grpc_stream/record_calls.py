@@ -125,7 +125,9 @@ def create_realm(question: HttpQuestion) -> Exchange:
     body: json.RealmBody = question.read(json.RealmBody)
     if not body.initialize:
         raise not_over_grpc(question)
-    done = yield from unary("TenantService/CreateTenant", idempotency=question.key, name=body.name)
+    done = yield from unary(
+        "TenantService/CreateTenant", idempotency=question.key, name=body.name, description=body.description
+    )
     shown = done.credentials
     credentials = json.SecretShown(
         principal=shown.principal, client_id=shown.client_id, client_secret=shown.client_secret or None
@@ -150,11 +152,23 @@ def move_realm(question: HttpQuestion) -> Exchange:
     status = {"activate": "ACTIVE", "deactivate": "INACTIVE"}.get(move)
     if status is None:
         raise not_over_grpc(question)
+    return (yield from _update_realm(question, name, {"status": status}))
+
+
+def update_realm(question: HttpQuestion) -> Exchange:
+    body: json.RealmChange = question.read(json.RealmChange)
+    given = {"description": body.description, "status": body.status}
+    sent = {name: value for name, value in given.items() if value is not None}
+    return (yield from _update_realm(question, question.parts[2], sent))
+
+
+def _update_realm(question: HttpQuestion, name: str, sent: dict[str, str]) -> Exchange:
     done = yield from unary(
         "TenantService/UpdateTenant",
         idempotency=question.key,
         name=name,
-        status=status,
+        tenant=tenant_pb2.Tenant(**sent),
+        update_mask=FieldMask(paths=list(sent)),
         precondition=question.precondition,
     )
     return answered(json.RealmMoved(realm=_realm(done.tenant), meta=meta_of(done.meta)))
@@ -178,4 +192,5 @@ def _realm(one: tenant_pb2.Tenant) -> json.RealmInfo:
         created=one.created,
         updated=one.updated,
         version=one.version,
+        description=one.description,
     )

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from headwater.schemas.errors import InvalidInput
-from headwater.schemas.http.manage_json import RealmBody, RealmInfo, RealmMade, RealmMoved, RealmsPage
+from headwater.schemas.http.manage_json import RealmBody, RealmChange, RealmInfo, RealmMade, RealmMoved, RealmsPage
 from headwater.schemas.rpc import tenant_pb2
+from headwater.service.grpc.messages.masks import masked
 from headwater.service.grpc.messages.message_fields import decoded, set_meta, version_of
 from headwater.service.grpc.messages.paging import next_token, page_size, page_token
 from headwater.service.grpc.rpc import Bound, Rpc, RpcCall
@@ -18,8 +19,7 @@ from headwater.service.manage.route import REALMS
 SERVICE = "io.headwater.tenant.v1.TenantService"
 _ONE = f"{REALMS}/{{realm}}"
 _LIST, _CREATE, _GET, _DELETE = sibling("GET", REALMS), sibling("POST", REALMS), sibling("GET", _ONE), sibling("DELETE", _ONE)
-_MOVES = {"ACTIVE": sibling("POST", f"{_ONE}/activate"), "INACTIVE": sibling("POST", f"{_ONE}/deactivate")}
-_PURGE = sibling("POST", f"{_ONE}/purge")
+_UPDATE, _PURGE = sibling("PATCH", _ONE), sibling("POST", f"{_ONE}/purge")
 
 
 def _named(call: RpcCall) -> dict[str, str]:
@@ -34,13 +34,25 @@ def _list(call: RpcCall) -> Bound:
     return Bound(route=_LIST, query=query)
 
 
+def _create(call: RpcCall) -> Bound:
+    return Bound(route=_CREATE, body=RealmBody(name=_named(call)["realm"], description=call.message.description))
+
+
 def _update(call: RpcCall) -> Bound:
-    route = _MOVES.get(call.message.status)
-    if route is None:
-        raise InvalidInput(
-            f"{call.message.status[:40]!r} cannot be requested.", field="status", remedy="Use ACTIVE or INACTIVE."
-        )
-    return Bound(route=route, names=_named(call), version=version_of(call.message))
+    return Bound(route=_UPDATE, names=_named(call), body=_change(call.message), version=version_of(call.message))
+
+
+def _change(message: Any) -> RealmChange:
+    mask, wanted = message.update_mask, message.tenant
+    if message.status and mask.paths:
+        raise InvalidInput("it is sent together with a mask.", field="status", remedy="Send `tenant.status` instead.")
+    if message.status:  # from clients built before there was a mask
+        return RealmChange(status=message.status)
+    paths = masked(mask, ("description", "status"))
+    return RealmChange(
+        description=wanted.description if "description" in paths else None,
+        status=wanted.status if "status" in paths else None,
+    )
 
 
 def _delete(call: RpcCall) -> Bound:
@@ -56,6 +68,7 @@ def _info(info: RealmInfo) -> tenant_pb2.Tenant:
         created=info.created,
         updated=info.updated,
         version=info.version,
+        description=info.description,
     )
 
 
@@ -111,7 +124,7 @@ def _rows() -> Iterable[Rpc]:
     yield Rpc(
         method=f"{SERVICE}/CreateTenant",
         routes=(_CREATE,),
-        bind=lambda call: Bound(route=_CREATE, body=RealmBody(name=_named(call)["realm"])),
+        bind=_create,
         reply=_created,
         is_keyed=True,
         is_system=True,
@@ -119,7 +132,7 @@ def _rows() -> Iterable[Rpc]:
     )
     yield Rpc(
         method=f"{SERVICE}/UpdateTenant",
-        routes=tuple(_MOVES.values()),
+        routes=(_UPDATE,),
         bind=_update,
         reply=_updated,
         is_keyed=True,

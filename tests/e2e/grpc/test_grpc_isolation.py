@@ -30,6 +30,7 @@ MASKS = {
     "UpdateConnector": "description",
     "UpdateNamespace": "properties",
     "UpdateTable": "properties",
+    "UpdateTenant": "status",
     "UpdateView": "properties",
 }
 TOLD_ONE_BY_ONE = {"GetCatalogBundle"}
