@@ -1,7 +1,7 @@
 """A Bloom filter of object ids: no false negatives, and a bounded false-positive rate.
 
-⚠ The hash is our own, keyed with a salt that travels with the bits: nothing depends on what an interpreter makes of `hash`, nor
-on the machine. It is written twice, for one id and for many at once; a test sees that both find the same places.
+⚠ The hash is our own, keyed with a salt that travels with the bits: it depends neither on an interpreter's `hash` nor on the
+machine. It is written twice, for one id and for many at once; a test checks that both find the same places.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FALSE_POSITIVES = 1e-5
 SALT_BYTES = 16
 IDS_AT_ONCE = 50_000
-"""Of the fast way: so many that its temporary arrays stay in a processor's cache."""
+"""Batch size of the fast path: its temporary arrays fit into a processor's cache."""
 _ALL = 2**64 - 1
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
@@ -43,7 +43,7 @@ class BloomFilter:
         return all(field[bit >> 3] & (1 << (bit & 7)) for bit in self._places(self._keys(realm), object_id))
 
     def merge(self, other: BloomFilter) -> BloomFilter:
-        """What another worker made, of the same size and salt."""
+        """Merges a filter from another worker, of the same size and salt."""
         if (self.bits, self.hashes, self.salt) != (other.bits, other.hashes, other.salt):
             raise ValueError("two filters of different make cannot be merged")
         mine = int.from_bytes(self._field, "little") | int.from_bytes(other._field, "little")
@@ -51,7 +51,7 @@ class BloomFilter:
         return self
 
     def measured_false_positives(self) -> float:
-        """From the bits that are really set, not from how many ids were expected."""
+        """Computed from the bits that are really set, not from the expected number of ids."""
         filled = int.from_bytes(self._field).bit_count()
         return float((filled / self.bits) ** self.hashes)
 
@@ -98,7 +98,7 @@ class BloomFilter:
 
 
 def _mixed(number: int) -> int:
-    """Each bit of 64 depends on each; the constants are those of splitmix64."""
+    """Each of the 64 output bits depends on each input bit; the constants are those of splitmix64."""
     number = (number ^ number >> 30) * _FIRST & _ALL
     number = (number ^ number >> 27) * _SECOND & _ALL
     return number ^ number >> 31
@@ -113,7 +113,7 @@ def _mixed_many(numbers: Any) -> Any:
 
 
 def _set_bits(field: Any, bytes_at: Any, bits: Any) -> None:
-    """Of several bits for one byte an assignment takes the last: what is missing then is set again, at most eight times."""
+    """If several bits fall into one byte, an assignment keeps only the last: missing bits are set again, at most 8 times."""
     while len(bytes_at):
         field[bytes_at] |= bits
         missing = (field[bytes_at] & bits) == 0

@@ -1,7 +1,7 @@
 """Brings a realm's streamed set up to its fenced heads, and returns what must stay.
 
 While writers continue, a set that was up to date before the fence is behind it afterwards. ⚠ It may end beyond the heads: what
-was released there is still counted as live at the heads, and what was added there is newer than the fence.
+was released there still counts as live at the heads, and what was added there is newer than the fence.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headwater.streaming.retained.retained_sources import Retained, RetainedSour
 
 TRIES_MAX = 10
 PAUSE_SECONDS = 0.5
-"""Between two tries: a topic is as far as its publisher."""
+"""Seconds between two tries: a topic is only as far as its publisher."""
 
 
 class CatchUpSource:

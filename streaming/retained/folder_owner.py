@@ -1,6 +1,6 @@
 """Says which store a folder of retained sets belongs to, so that the streams of two stores do not share one.
 
-The set of `::system::` has the same name in every store: two streams in one folder would throw each other's away again and
+The set of `::system::` has the same name in every store: two streams in one folder would discard each other's set again and
 again. A store that was restored from a backup keeps its folder: it still knows realms whose sets are there.
 """
 
@@ -25,8 +25,8 @@ class FolderOwner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def claim_folder(folder: str, incarnation: str, instances: Collection[str]) -> None:
-    """`InvalidInput` where the folder is another store's that has sets in it, or cannot be written. `instances`: realms of this
-    store."""
+    """`InvalidInput` if the folder belongs to another store that has sets in it, or cannot be written. `instances`: realms of
+    this store."""
     file = Path(folder) / OWNER_FILE
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def claim_folder(folder: str, incarnation: str, instances: Collection[str]) -> N
 
 
 def _has_set_of(folder: str, instances: Collection[str]) -> bool:
-    """Instances have ids that no other store gives."""
+    """Instance ids are unique to the store that issued them."""
     return any(RetainedStore(folder, instance).folder.exists() for instance in instances if instance != SYSTEM_REALM)
 
 

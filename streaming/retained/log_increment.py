@@ -1,6 +1,6 @@
 """Brings a retained set up to the heads from the store's log, in this process and in steps of bounded size.
 
-Meant for a set that is a few thousand entries behind: more are read by Spark's executors.
+Meant for a set that is a few thousand entries behind: larger gaps are read by Spark's executors.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from headwater.streaming.retained.retained_store import RetainedState, RetainedS
 from headwater.streaming.retained.set_increment import NewChange, append_changes, change_of_entry
 
 ROWS_PER_STEP = 100_000
-"""After so many rows a step is written: large commits do not fill the memory."""
+"""A step is written after this many rows, so that large commits do not fill the memory."""
 
 
 def spans_behind(backend: Backend, state: RetainedState) -> dict[str, Span]:
-    """Of the pointers that the set does not know up to their heads. ⚠ The heads are read after the set: one that lies behind
-    it, or is another entry of its seq, is of another history."""
+    """Spans of the pointers that the set does not know up to their heads. ⚠ The heads are read after the set: a head that lies
+    before the set's position, or is another entry at its seq, belongs to another history."""
     behind = {}
     for pointer, span in current_spans(backend, state.realm).items():
         at = state.positions.get(pointer)
@@ -39,7 +39,7 @@ def entries_behind(state: RetainedState, behind: Mapping[str, Span]) -> dict[str
 
 
 def add_from_log(backend: Backend, retained: RetainedStore, state: RetainedState, behind: Mapping[str, Span]) -> RetainedState:
-    """`RetainedIncomplete` where the log does not continue from the set: then it is seeded again."""
+    """`RetainedIncomplete` if the log does not continue from the set: then it is seeded again."""
     walk = walk_of(backend, state.realm)
     waiting: list[NewChange] = []
     rows = 0

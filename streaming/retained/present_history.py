@@ -1,7 +1,7 @@
-"""Finds which entries that do not simply follow the retained set are in the store's log now.
+"""Finds which entries that do not directly follow the retained set are in the store's log now.
 
-A topic may hold a history that the store has lost, before or among the one that it has. ⚠ The store alone decides which
-entries are of it. A set that ends in an entry that the store has lost is of another history itself, and is seeded again.
+A topic may hold a history that the store has lost, before or among the current one. ⚠ Only the store decides which entries
+belong to it. A set that ends in an entry that the store has lost belongs to another history itself, and is seeded again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EntryKey = tuple[str, int, str]
 
 
 def pointers_of_lost_entries(backend: Backend, realm: str, entry_ids: Mapping[str, str]) -> set[str]:
-    """Of pointers and an entry of each, those whose entry is not in the store: a restore went with it."""
+    """Given an entry for each pointer, the pointers whose entry is not in the store: a restore removed it."""
     lost: set[str] = set()
     waiting = iter(entry_ids.items())
     while page := dict(islice(waiting, IDS_PER_READ)):
@@ -37,7 +37,8 @@ def pointers_of_lost_entries(backend: Backend, realm: str, entry_ids: Mapping[st
 def present_entries(
     backend: Backend, realm: str, lasts: dict[str, int], positions: dict[str, SegmentPosition]
 ) -> Iterator[EntryKey]:
-    """Of each pointer the entries behind the set's position, up to the given seq or the head. None of one that was purged."""
+    """The entries of each pointer after the set's position, up to the given seq or the head. None for a pointer that was
+    purged."""
     walk = walk_of(backend, realm)
     for pointer, last in lasts.items():
         yield from _of_pointer(backend, realm, walk, pointer, last, positions.get(pointer))

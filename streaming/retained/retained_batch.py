@@ -1,7 +1,8 @@
 """Computes what of a batch of Changes is new to a retained set: a row for each object added or released.
 
-⚠ Only entries that follow the set's last one by their ids are new. All others are of the history that the set knows already, or
-of another one: `present_history` asks the store which. What does not add up then is a gap, and the set is seeded again.
+⚠ Only entries that follow the set's last one by their ids are new. All others belong to the history that the set knows already,
+or to another one: `present_history` asks the store which. Anything that is still inconsistent is a gap, and the set is seeded
+again.
 """
 
 from __future__ import annotations
@@ -26,23 +27,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 BATCH_COLUMNS = (*LINK_COLUMNS, "kind", "objects_added", "objects_released", "base")
-"""Of a Change, all that a retained set needs."""
+"""The columns of a Change that a retained set needs."""
 
 
 class NewEntries(NamedTuple):
-    """What a batch adds to a set: of each pointer one unbroken chain behind what the set knows."""
+    """What a batch adds to a set: for each pointer one unbroken chain after what the set knows."""
 
     changes: DataFrame
     positions: dict[str, SegmentPosition]
-    """Of the pointers that move."""
+    """Positions of the pointers that move."""
     bounds: list[Bounds]
 
 
 def new_entries(batch: DataFrame, state: RetainedState, backend: Backend, *, is_from_store: bool = False) -> NewEntries | None:
-    """None where nothing is new. `RetainedIncomplete` if something is missing or the set is of another history.
-
-    ⚠ What was not read from the store itself may follow the set and be lost all the same, of a pointer that has not moved since
-    the backup. So the last entry of each pointer must be in the store."""
+    """None if nothing is new. `RetainedIncomplete` if something is missing or the set belongs to another history. ⚠ Entries
+    that were not read from the store itself may follow the set and still be lost, on a pointer that has not moved since the
+    backup. So the last entry of each pointer must be in the store."""
     found = pointer_batches(batch)
     for one in found:
         if one.realm != state.realm:
@@ -83,14 +83,14 @@ def _known(state: RetainedState, pointer: str) -> tuple[int, str]:
 
 
 def _behind(batch: DataFrame, known: dict[str, int]) -> DataFrame:
-    """Without what the set knows, and each entry once."""
+    """Drops what the set knows, and repeated entries."""
     positions = batch.sparkSession.createDataFrame(list(known.items()), "pointer string, known bigint")
     joined = batch.join(sql.broadcast(positions), "pointer").where(sql.col("seq") > sql.col("known"))
     return joined.drop("known").dropDuplicates(["pointer", "seq", "entry_id"])
 
 
 def _present(batch: DataFrame, state: RetainedState, lost: dict[str, int], backend: Backend) -> tuple[DataFrame, DataFrame]:
-    """The batch with only those entries of these pointers that the store's log holds now, and these entries alone."""
+    """The batch, of whose lost pointers only the entries remain that the store's log holds now; and those entries alone."""
     spark = batch.sparkSession
     entries = list(present_entries(backend, state.realm, lost, state.positions))
     allowed = spark.createDataFrame(entries, "pointer string, seq bigint, entry_id string")
@@ -100,7 +100,7 @@ def _present(batch: DataFrame, state: RetainedState, lost: dict[str, int], backe
 
 
 def _opened(batch: DataFrame) -> list[Bounds]:
-    """Where segments begin: the first entry of a pointer begins one in any case."""
+    """Where segments begin: a pointer's first entry always begins one."""
     opens = sql.col("kind").isin(*OPENING) | (sql.col("seq") == 1)
     found = batch.where(opens).select("pointer", "seq", "base.pointer", "base.seq").collect()
     return [
@@ -109,7 +109,7 @@ def _opened(batch: DataFrame) -> list[Bounds]:
 
 
 def segments_of(state: RetainedState, opened: list[Bounds], moved: dict[str, SegmentPosition]) -> list[tuple[str, int, int]]:
-    """(pointer, start, end) of the segments that entries of this batch can be in."""
+    """(pointer, start, end) of the segments that may contain entries of this batch."""
     starts: dict[str, list[int]] = {pointer: [] for pointer in moved}
     for pointer, start in state.current_segment().items():
         if pointer in starts:

@@ -20,7 +20,7 @@ from headwater.streaming.retained.bloom import SALT_BYTES, BloomFilter
 
 FALSE_POSITIVES_MAX = 5e-5
 GROWTH = 1.1
-"""The next run's filter is made for this many times what the last one kept."""
+"""The next run's filter is sized for this many times what the last one kept."""
 CAPACITY_MIN = 100_000
 HAS_NUMPY = find_spec("numpy") is not None
 """It comes with Spark; without it ids are looked up one by one."""
@@ -31,7 +31,7 @@ FilterKind = Literal["exact", "bloom"]
 class FilterChoice(msgspec.Struct, frozen=True, kw_only=True):
     kind: FilterKind = "exact"
     capacity: int = 0
-    """Of a bloom filter."""
+    """Capacity of a bloom filter."""
 
 
 class RetainedFilter(Protocol):
@@ -92,7 +92,8 @@ def refuse_overfull(bloom: BloomFilter, capacity: int, found: int) -> float:
 
 
 def probe(retained: RetainedFilter, realm: str, ids: Iterable[int]) -> int:
-    """⚠ Each retained id through the filter that workers will use, before anything is deleted. How many there were."""
+    """⚠ Passes each retained id through the filter that workers will use, before anything is deleted. Returns how many there
+    were."""
     count = 0
     for object_id in ids:
         if not retained.keeps(realm, object_id):

@@ -1,7 +1,7 @@
-"""The first rows of a retained set: states at the floors, walked, and what followed.
+"""The first rows of a retained set: the states at the floors, found by walking, and what followed.
 
 ⚠ A segment whose base lies below its pointer's floor cannot be followed any more: its first state is walked too, and the
-segment stands on its own. So a set that was seeded never asks for what is gone.
+segment stands on its own. So a seeded set never needs what is gone.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ class SeedWriter(Protocol):
 
 
 def current_spans(backend: Backend, realm: str) -> dict[str, Span]:
-    """Floors and heads of now, without a fence."""
+    """Current floors and heads, without a fence."""
     rows = backend.all_pointers(realm)
     return {name: Span(floor=row.floor, head=row.head, seq=row.seq) for name, row in rows if row.head}
 
 
 def seed(backend: Backend, store: RetainedStore, write: SeedWriter | None = None) -> RetainedState:
-    """Again from the start if a floor rises and history is swept meanwhile. `write` does the walking elsewhere."""
+    """Starts over if a floor rises and history is swept meanwhile. `write` does the walking elsewhere."""
     writing = write or functools.partial(_walk_here, backend)
     for attempt in range(TRIES_MAX):
         try:
@@ -75,7 +75,7 @@ def _seed_once(backend: Backend, store: RetainedStore, write: SeedWriter) -> Ret
     bounds: list[Bounds] = []
     positions = {pointer: SegmentPosition(span.floor, span.seq, span.head.hex()) for pointer, span in spans.items()}
     before = RetainedState(realm=store.realm, number=store.next_number())
-    # The segments are known when the rows are written, and are read after that.
+    # The segments are known once the rows are written, and are read after that.
     return store.append(before, positions, bounds, lambda folder: write(store.realm, spans, folder, bounds.append), fresh=True)
 
 

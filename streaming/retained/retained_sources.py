@@ -18,11 +18,11 @@ from headwater.streaming.reachability.segments import SegmentPosition
 class Retained(msgspec.Struct, frozen=True, kw_only=True):
     ids: MarkedIds
     positions: dict[str, SegmentPosition]
-    """Up to where each pointer's log is in the set."""
+    """The position in each pointer's log up to which the set is complete."""
     passed: dict[str, list[SegmentPosition]] = {}
-    """⚠ Every position that a step of the set has ended with: each must be in the log, not only the last one."""
+    """⚠ Every position at which a step of the set has ended: each must be in the log, not only the last one."""
     covers: frozenset[str] | None = None
-    """⚠ Object types about which the set decides; None: all that identifiers cover. No other is purged by it."""
+    """⚠ Object types about which the set decides; None: all that identifiers cover. It purges no other type."""
 
 
 class RetainedSource(Protocol):
@@ -30,7 +30,7 @@ class RetainedSource(Protocol):
 
 
 class WalkedSource:
-    """By identifiers, from the heads that the fence yielded."""
+    """Found by identifiers, from the heads that the fence yielded."""
 
     def __init__(self, backend: Backend, identifiers: Identifiers) -> None:
         self._backend = backend
@@ -42,12 +42,13 @@ class WalkedSource:
 
 
 def walked_positions(spans: Mapping[str, Span]) -> dict[str, SegmentPosition]:
-    """A walk from the heads down to the floors knows just that."""
+    """A walk from the heads down to the floors knows exactly that."""
     return {pointer: SegmentPosition(span.floor, span.seq, span.head.hex()) for pointer, span in spans.items()}
 
 
 def require_complete(spans: Mapping[str, Span], positions: Mapping[str, SegmentPosition]) -> None:
-    """⚠ Contiguous from the floor, or from before it, up to every head; and it is that head, not another of its number."""
+    """⚠ Contiguous from the floor, or from before it, up to every head; and the head must be that very entry, not another one
+    at its seq."""
     for pointer, span in spans.items():
         known = positions.get(pointer)
         if known is None or known.first > span.floor or known.seq < span.seq:

@@ -1,10 +1,11 @@
 """Stores the steps of a retained set in a folder, each atomically: the set's position and where its rows are.
 
 A step is a folder of Parquet rows with a small file beside them that says up to which entry of each pointer it goes and which
-segments begin in it. It is written under another name and renamed: a step that a crash cut short is not there. A *fresh* step
-(seeded by walking, or compacted) replaces all before it, a *merged* one those that it is made of. ⚠ What does not add up is
-`RetainedCorrupt`, and is never trusted: a digest of each file of rows is kept, so that a row that was altered or lost is
-noticed before anything is deleted by the set.
+segments begin in it. It is written under another name and renamed: a step that a crash cut short does not exist. A *fresh* step
+(seeded by walking, or compacted) replaces all before it, a *merged* one those that it was merged from.
+
+⚠ Anything inconsistent is `RetainedCorrupt`, and is never trusted: a digest of each file of rows is kept, so that an altered or
+lost row is noticed before anything is deleted by the set.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from headwater.streaming.retained.step_files import (
 )
 
 REPLACED_SECONDS = 900.0
-"""How long steps stay after they were merged. Who reads a set has read its files soon after."""
+"""How long steps stay after they were merged. Readers of a set finish reading its files well before."""
 _STEP = re.compile(r"step-(\d{9})")
 _UNFINISHED = re.compile(r"unfinished-(\d{9})")
 
@@ -45,11 +46,11 @@ class RetainedState(msgspec.Struct, frozen=True, kw_only=True):
     number: int = 0
     positions: dict[str, SegmentPosition] = {}
     passed: dict[str, list[SegmentPosition]] = {}
-    """Of each pointer, every position that a step has ended with, oldest first."""
+    """For each pointer, every position at which a step has ended, oldest first."""
     bounds: list[Bounds] = []
     rows: int = 0
     folders: list[str] = []
-    """Of Parquet files, all of which together are the set."""
+    """Folders of Parquet files that together are the set."""
 
     def current_segment(self) -> dict[str, int]:
         """Pointer → where its newest segment begins."""
@@ -66,11 +67,11 @@ class RetainedStore:
         self.realm = realm
         self.folder = Path(folder).absolute() / re.sub(r"[^A-Za-z0-9._#-]", "_", realm)
         self._checked: dict[Path, tuple[tuple[int, int, tuple[int, ...]], StepMeta]] = {}
-        """Steps that this object has read and found right: a long stream would read all of them again at each batch."""
+        """Steps that this object has read and verified: without it a long stream would read all of them again at each batch."""
         self.looked_at = 0
-        """The step after which small ones were looked for."""
+        """The step up to which small ones were looked for."""
         self._known: tuple[list[tuple[Path, StepMeta]], RetainedState] | None = None
-        """The steps that counted last, and their state."""
+        """The steps that were current last time, and their state."""
 
     def load(self) -> RetainedState | None:
         """None before the first step."""
@@ -87,7 +88,7 @@ class RetainedStore:
         return state
 
     def live(self) -> list[tuple[Path, StepMeta]]:
-        """Those that count, oldest first: from the newest back to the fresh one, without those that were merged."""
+        """The current steps, oldest first: from the newest back to the fresh one, without those that were merged."""
         metas: list[tuple[Path, StepMeta]] = []
         for path in reversed(self._steps()):
             if metas and _number(path) >= metas[-1][1].first:
@@ -107,7 +108,7 @@ class RetainedStore:
         *,
         fresh: bool = False,
     ) -> RetainedState:
-        """`write_rows` fills the folder that it is given, and says with how many rows."""
+        """`write_rows` fills the folder that it is given, and returns the number of rows."""
         number = 1 if before is None else before.number + 1
         made = StepMeta(number=number, realm=self.realm, fresh=fresh, positions=positions, bounds=[], rows=0)
         meta = self._put(made, bounds, write_rows, META)
@@ -122,7 +123,7 @@ class RetainedStore:
         return state
 
     def merge(self, metas: Sequence[StepMeta], write_rows: Callable[[str], int]) -> RetainedState:
-        """The newest steps as one, whose rows are those of all of them."""
+        """Merges the newest steps into one, whose rows are those of all of them."""
         ends: dict[str, list[SegmentPosition]] = {}
         for meta in metas:
             for pointer, positions in meta.ends().items():
@@ -175,13 +176,13 @@ class RetainedStore:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def next_number(self) -> int:
-        """The newest that is there, readable or not."""
+        """The newest step that exists, readable or not."""
         return max((_number(path) for path in self._steps()), default=0)
 
     # ── files ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _folded(self, before: RetainedState | None, metas: list[tuple[Path, StepMeta]]) -> RetainedState:
-        """`before` is left as it is."""
+        """`before` is left unchanged."""
         known_before = before or RetainedState(realm=self.realm, number=metas[0][1].first - 1)
         number = known_before.number
         positions = dict(known_before.positions)
@@ -247,7 +248,7 @@ class RetainedStore:
                 shutil.rmtree(path, ignore_errors=True)
 
     def _forget_replaced(self) -> None:
-        """By merged steps that have been there for a while."""
+        """Removes steps that merged steps replaced a while ago."""
         gone: set[int] = set()
         for path, meta in self.live():
             if meta.first < meta.number and time.time() - path.stat().st_mtime > REPLACED_SECONDS:
@@ -257,7 +258,7 @@ class RetainedStore:
                 shutil.rmtree(path, ignore_errors=True)
 
     def _forget_unfinished(self, number: int) -> None:
-        """What a crash has left, or another process that comes too late for its step."""
+        """Leftovers of a crash, or of another process that was too late with its step."""
         for path in self.folder.iterdir():
             found = _UNFINISHED.match(path.name)
             if found is not None and int(found.group(1)) <= number:
@@ -279,7 +280,7 @@ class RetainedStore:
 
 
 def _seen(step: Path) -> tuple[int, int, tuple[int, ...]]:
-    """What changes when a file of the step is written again."""
+    """Changes whenever a file of the step is rewritten."""
     found = meta_file(step).stat()
     return found.st_mtime_ns, found.st_size, written(step / ROWS)
 

@@ -21,7 +21,7 @@ OPENING = ("create", "assign", "delete")
 
 
 class NewChange(NamedTuple):
-    """Of a Change, all that a retained set needs."""
+    """What a retained set needs of a Change."""
 
     pointer: str
     seq: int
@@ -35,7 +35,7 @@ class NewChange(NamedTuple):
 
 class Increment(NamedTuple):
     positions: dict[str, SegmentPosition]
-    """Of the pointers that move."""
+    """Positions of the pointers that move."""
     bounds: list[Bounds]
     rows: list[SetRow]
 
@@ -71,7 +71,7 @@ def change_of_row(row: Mapping[str, Any]) -> NewChange:
 
 
 def increment(state: RetainedState, changes: Iterable[NewChange]) -> Increment | None:
-    """None where nothing is new. Changes may come in any order, more than once, and be known already."""
+    """None if nothing is new. Changes may come in any order, be repeated, and be known already."""
     by_pointer: dict[str, dict[tuple[int, str], NewChange]] = {}
     for change in changes:
         known = state.positions.get(change.pointer)
@@ -89,7 +89,7 @@ def increment(state: RetainedState, changes: Iterable[NewChange]) -> Increment |
 
 
 def append_changes(retained: RetainedStore, state: RetainedState, changes: Iterable[NewChange]) -> RetainedState:
-    """The state afterwards; the same one where nothing is new."""
+    """The state afterwards; the same one if nothing is new."""
     found = increment(state, changes)
     return state if found is None else append_increment(retained, state, found)
 

@@ -1,6 +1,6 @@
-"""Merges small steps of a retained set: a stream writes one every few seconds, and who reads the set would open each of them.
+"""Merges small steps of a retained set: a stream writes one every few seconds, and a reader would have to open each of them.
 
-Only rows are moved together. Every position that a step has ended with is kept: a sweep looks for each of them in the log.
+Only rows are combined. Every position at which a step has ended is kept: a sweep looks up each of them in the log.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ SMALL_ROWS = 20_000
 
 
 def merge_small_steps(store: RetainedStore, state: RetainedState) -> RetainedState:
-    """The same set. Steps are looked at once in so many; a set that another process moves meanwhile is left as it is."""
+    """Returns the same set. Steps are checked only once every so many; a set that another process moves meanwhile is left as it
+    is."""
     if state.number - store.looked_at < MERGE_STEPS:
         return state
     store.looked_at = state.number

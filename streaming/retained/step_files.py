@@ -19,25 +19,26 @@ class StepMeta(msgspec.Struct, frozen=True, kw_only=True):
     realm: str
     fresh: bool
     positions: dict[str, SegmentPosition]
-    """Of the pointers that moved; of all in a fresh step."""
+    """Positions of the pointers that moved; in a fresh step, of all."""
     bounds: list[Bounds]
     rows: int
     files: dict[str, str] = {}
-    """Of rows: name → SHA-256."""
+    """Files of rows: name → SHA-256."""
     check: str = ""
 
     @property
     def first(self) -> int:
-        """Of the steps that it stands for."""
+        """Number of the first step that this one stands for."""
         return self.number
 
     def ends(self) -> dict[str, list[SegmentPosition]]:
-        """Of each pointer that moved, where these steps have ended."""
+        """For each pointer that moved, where these steps have ended."""
         return {pointer: [position] for pointer, position in self.positions.items()}
 
 
 class MergedStep(StepMeta, frozen=True, kw_only=True):
-    """Small steps as one. They stay for a while, for those who have begun to read them, and count no more."""
+    """Small steps merged into one. The originals stay for a while, for readers that have begun to read them, but no longer
+    count."""
 
     since: int
     passed: dict[str, list[SegmentPosition]]
@@ -61,7 +62,7 @@ def read_meta(step: Path) -> StepMeta:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Of each file of rows; nothing where one cannot be read."""
+    """Digests of the files of rows; empty if one cannot be read."""
     found = {}
     for path in sorted(folder.glob("*.parquet")):
         try:
@@ -73,7 +74,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def written(folder: Path) -> tuple[int, ...]:
-    """What changes when a file of rows is written again."""
+    """Changes whenever a file of rows is rewritten."""
     try:
         stats = [path.stat() for path in [folder, *sorted(folder.glob("*.parquet"))]]
     except OSError:
@@ -82,7 +83,7 @@ def written(folder: Path) -> tuple[int, ...]:
 
 
 def count_rows(folder: Path) -> int:
-    """From the files' footers; -1 where one cannot be read."""
+    """From the files' footers; -1 if one cannot be read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

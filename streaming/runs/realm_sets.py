@@ -39,14 +39,14 @@ def all_realms(store: Store) -> list[Realm]:
 
 
 def instances_to_maintain(store: Store, names: Sequence[str] = ()) -> list[str]:
-    """All that may be maintained, or the named ones: `RealmNotFound`, `RealmStateConflict` where a name is not one of them."""
+    """All that may be maintained, or the named ones: `RealmNotFound`, `RealmStateConflict` if a name is not one of them."""
     if not names:
         return [SYSTEM_REALM, *(realm.instance for realm in realm_sets(store).retain)]
     return [SYSTEM_REALM if name == SYSTEM_REALM else _named(store, name, RETAIN, "maintained").instance for name in names]
 
 
 def purged_by_sweeps(store: Store) -> list[str]:
-    """Instances whose objects a sweep of all realms deletes on its way, where the database cannot delete by realm."""
+    """Instances whose objects a sweep of all realms deletes as it scans, because the database cannot delete by realm."""
     return [] if store.backend.abilities.can_delete_realms else [realm.instance for realm in realm_sets(store).purge]
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 OTHERS = "(others)"
 TYPES_MAX = 200
-"""Types of one realm that are counted separately."""
+"""Number of types of one realm that are counted separately."""
 
 
 class Counts(msgspec.Struct, kw_only=True):
@@ -18,7 +18,7 @@ class Counts(msgspec.Struct, kw_only=True):
     purged: int = 0
     failed: int = 0
     would_purge: int = 0
-    """In a dry run, in the place of purged."""
+    """In a dry run, instead of purged."""
 
     def add(self, other: Counts) -> None:
         for name in Counts.__struct_fields__:
@@ -26,12 +26,12 @@ class Counts(msgspec.Struct, kw_only=True):
 
 
 class FileCounts(msgspec.Struct, kw_only=True):
-    """The tables' own files. Each that was listed or named is one of kept, deleted, missing, failed and refused."""
+    """The tables' own files. Each that was listed or named is exactly one of kept, deleted, missing, failed and refused."""
 
     listed: int = 0
     kept: int = 0
     deleted: int = 0
-    """What the storage confirmed."""
+    """Deletions that the storage confirmed."""
     missing: int = 0
     """Gone before."""
     failed: int = 0
@@ -39,11 +39,11 @@ class FileCounts(msgspec.Struct, kw_only=True):
     """Unused, below a root that was refused."""
     listed_bytes: int = 0
     kept_bytes: int = 0
-    """With those of files that failed."""
+    """Includes those of files that failed."""
     deleted_bytes: int = 0
     refused_bytes: int = 0
     refusals: int = 0
-    """Roots, and dropped tables, of which nothing more was deleted for a reason."""
+    """Roots and dropped tables whose deletion was stopped for a reason."""
 
     def add(self, other: FileCounts) -> None:
         for name in FileCounts.__struct_fields__:
@@ -54,7 +54,7 @@ CountsByRealm = dict[str, dict[str, Counts]]
 
 
 def folded(counts: CountsByRealm, realms_max: int) -> CountsByRealm:
-    """The first realms each for itself, all others added up under one name: the sums stay what they are."""
+    """The first realms are listed one by one, all others added up under one name, so that the sums do not change."""
     fitting: CountsByRealm = {}
     for number, (realm, by_type) in enumerate(counts.items()):
         into = fitting.setdefault(realm if number < realms_max else OTHERS, {})

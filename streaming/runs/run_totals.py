@@ -1,7 +1,7 @@
 """Sums over all runs of a store, and when each operation last succeeded.
 
-The records of single runs are dropped after a while, so sums of them would run backwards. One mutable row of `::system::` holds
-the sums, moved by CAS: every process adds to it, and every server shows the same numbers.
+The records of single runs are dropped after a while, so sums over them would go backwards. One mutable row of `::system::`
+holds the sums, moved by CAS: every process adds to it, and every server shows the same numbers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Totals(msgspec.Struct, kw_only=True):
 
     operations: dict[str, OperationTotals] = {}
     kept_since: dict[str, int] = {}
-    """Realm instance → back to where its feed reached when it was last expired, in microseconds."""
+    """Realm instance → how far back its feed reached when it was last expired, in microseconds."""
 
 
 class RunTotals:
@@ -55,7 +55,7 @@ class RunTotals:
         return _totals(self._backend.read_mutable(SYSTEM_REALM, TOTALS_TYPE, TOTALS_KEY))
 
     def add(self, record: RunRecord) -> None:
-        """Best effort: what was maintained counts, whether it was counted or not. Dry runs have done nothing."""
+        """Best effort: the maintenance is done whether or not it was counted. Dry runs have done nothing."""
         if record.dry_run:
             return
         change_row(
@@ -69,7 +69,7 @@ class RunTotals:
 
 
 def added(totals: Totals, record: RunRecord) -> Totals:
-    """Pure but for `totals`, which it changes."""
+    """Pure apart from `totals`, which it changes."""
     into = totals.operations.setdefault(record.operation, OperationTotals())
     status = str(record.status)
     into.runs[status] = into.runs.get(status, 0) + 1
@@ -92,7 +92,7 @@ def _totals(row: MutableRow | None) -> Totals:
 
 
 def _fitting(totals: Totals) -> bytes:
-    """Of very many realms the rest is added up under one name, so that the sums stay what they are."""
+    """If there are very many realms, the rest is added up under one name, so that the sums do not change."""
     realms_max = REALMS_TOLD_APART_MAX
     while True:
         payload = msgspec.msgpack.encode(totals)

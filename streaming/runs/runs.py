@@ -1,8 +1,8 @@
 """Runs one maintenance operation at a time in the whole store, and records what it did.
 
-Records are mutable rows of `::system::`, moved by CAS. The run asks `check` before every row it changes and every batch it
+Records are mutable rows of `::system::`, moved by CAS. The run calls `check` before every row it changes and every batch it
 deletes; the store answers, so that a run that was superseded stops there. A run that died is followed by the next one when its
-lease has ended; one that seems to live is superseded only by name. What a run has done is added to the totals when it ends.
+lease has ended; one that seems to be alive is superseded only by name. What a run has done is added to the totals when it ends.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class RunStatus(enum.StrEnum):
     ABANDONED = "ABANDONED"
     """Its process died; the next run has noticed."""
     STOPPED = "STOPPED"
-    """Its process was asked to end; the rest is for the next run."""
+    """Its process was asked to stop; the rest is for the next run."""
 
 
 class RunRecord(msgspec.Struct, kw_only=True):
@@ -72,7 +72,7 @@ class RunRecord(msgspec.Struct, kw_only=True):
     filter: str = ""
     false_positives: float = 0.0
     kept_since: dict[str, int] = {}
-    """Of an expiry: realm instance → back to where its feed reaches now, in microseconds."""
+    """In an expiry: realm instance → how far back its feed reaches now, in microseconds."""
 
     def totals(self) -> Counts:
         total = Counts()
@@ -91,7 +91,7 @@ class Run:
         self._is_stopping = is_stopping
 
     def check(self) -> None:
-        """⚠ Before anything is changed or deleted: asks the store whether this run still holds its lease."""
+        """⚠ Called before anything is changed or deleted: asks the store whether this run still holds its lease."""
         if self.lease.is_lost():
             raise MaintenanceSuperseded(
                 f"run {self.record.id} was superseded, or the store was restored under it.",
@@ -122,13 +122,14 @@ class Runs:
         self._clock = clock
         self._kept = kept
         self._lease_key = lease_key
-        """Runs of one key exclude each other: hours of deleting files must not keep history from expiring."""
+        """Runs with the same key exclude each other; other keys are independent: hours of deleting files must not keep history
+        from expiring."""
 
     # ── one run ─────────────────────────────────────────────────────────────────────────────────────────────
 
     @contextmanager
     def run(self, operation: str, *, dry_run: bool = False, supersede: str | None = None) -> Iterator[Run]:
-        """`MaintenanceRunning` while another one is at it."""
+        """`MaintenanceRunning` while another run is in progress."""
         run = self._start(operation, dry_run, supersede)
         run.lease.keep()
         status = RunStatus.FAILED
@@ -154,8 +155,9 @@ class Runs:
             self._drop_old()
 
     def end_own(self) -> str:
-        """⚠ When the process ends and a thread of it is still at a run: gives up the lease, so that the next run need not wait
-        until it ends by itself. The thread changes nothing more, for it asks for its lease first. The run's id, or nothing."""
+        """⚠ When the process ends while one of its threads is still in a run: gives up the lease, so that the next run need not
+        wait until it expires. The thread changes nothing more, because it checks its lease first. Returns the run's id, or
+        nothing."""
         seen = self._leases.look(LEASE_KEY)
         record = self.find(seen.holder) if seen.is_held else None
         if record is None or (record.host, record.pid) != (socket.gethostname(), os.getpid()):
@@ -236,7 +238,7 @@ class Runs:
 
 
 def _fitting(record: RunRecord) -> bytes:
-    """What fits one row: of very many realms the rest is added up under one name."""
+    """Fits the record into one row: with very many realms the rest is added up under one name."""
     fitting = msgspec.structs.replace(record, failures=[line[:500] for line in record.failures[:100]])
     realms_max = REALMS_TOLD_APART_MAX
     fitting.counts, fitting.files = folded(record.counts, realms_max), folded_files(record.files, realms_max)

@@ -1,7 +1,7 @@
 """Decides which of the processes that maintain a store begins the next cycle.
 
-The row in `::system::` says when the next cycle is due. The process that moves it by CAS has the turn; a process that dies in
-its turn loses it, and the next one is due as if it had finished.
+The row in `::system::` says when the next cycle is due. The process that moves it by CAS has the turn; if it dies during its
+turn, that turn is lost, and the next one is due as if it had finished.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ OBJECT_TYPES.register(ObjectType(TURN_TYPE, TurnRecord, Life.MUTABLE))
 
 class ScheduleTurns:
     def __init__(self, backend: Backend, clock: Clock, every_seconds: float, *, key: str = TURN_KEY) -> None:
-        """`key`: what has turns of its own."""
+        """`key`: what the turns are for."""
         self._backend = backend
         self._key = key
         self._clock = clock
         self._every_seconds = every_seconds
 
     def take(self) -> float:
-        """0 if it is our turn, which is taken by that; else how many seconds there are to wait."""
+        """0 if it is our turn, which is thereby taken; else the number of seconds to wait."""
         before, due_at = self._read()
         now = self._clock.now_micros()
         next_at = now + int(self._every_seconds * MICROS)
         if due_at > next_at:
-            # ⚠ Set by a slower cadence, or by a clock that ran ahead. It is moved, not overlooked: seen from each later look it
-            # would be as far away again.
+            # ⚠ Set by a slower cadence, or by a clock that ran ahead. It is moved, not left: at each later check it would be as
+            # far away again.
             self._write(before, next_at)
             due_at = next_at
         if due_at > now:
@@ -49,7 +49,7 @@ class ScheduleTurns:
         return 0.0 if self._write(before, next_at) else self._every_seconds
 
     def come_back(self, seconds: float) -> None:
-        """The turn was not used: another one may have it sooner than the cadence says."""
+        """The turn was not used: another process may have it sooner than the cadence says."""
         before, due_at = self._read()
         sooner = self._clock.now_micros() + int(seconds * MICROS)
         if sooner < due_at:

@@ -19,11 +19,11 @@ class CheckedFile(msgspec.Struct, frozen=True, kw_only=True):
     header: Header
     trailer: Trailer
     sha256: str
-    """Of the whole file."""
+    """SHA-256 of the whole file."""
     bytes: int
 
     def frames(self) -> Iterator[tuple[Section, Sequence[Any]]]:
-        """Read again, and checked again: `ExportDamaged` at the end if it is not the file any more that was checked."""
+        """Reads and checks the file again: `ExportDamaged` at the end if it is no longer the file that was checked."""
         with _opened(self.path) as file:
             reader = FrameReader(file)
             yield from reader.frames()

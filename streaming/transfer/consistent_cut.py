@@ -1,9 +1,9 @@
 """Chooses one head for each pointer of a realm, so that none refers to what another does not have.
 
-Each pointer is moved on its own, so heads that are read one after the other may not belong together: a branch could be made
-from a commit that came after the head which was read of its source. ⚠ So whatever an entry of the cut refers to (the base of
-a create or assign, the source of a merge) is in the cut too: heads are moved forward until that is so. That ends, for all of it
-was there when the last head was read. Pointers of records are read until none moves, those that refer to others first.
+Each pointer moves on its own, so heads that are read one after the other may not belong together: a branch could be created
+from a commit that is newer than the head that was read of its source. ⚠ So whatever an entry of the cut refers to (the base of
+a create or assign, the source of a merge) is in the cut too: heads are moved forward until that holds. This ends, because all
+of it was there when the last head was read. Pointers of records are read until none moves, those that refer to others first.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ConsistentCut:
     # ── closing under what entries refer to ─────────────────────────────────────────────────────────────────
 
     def _closed(self, rows: Rows, before: Rows) -> Rows:
-        """Only entries that came between the two reads can refer to what the second one has missed."""
+        """Only entries added between the two reads can refer to what the second one has missed."""
         waiting = [(name, before[name].seq if name in before else row.floor - 1) for name, row in rows.items() if row.head]
         while waiting:
             name, after_seq = waiting.pop()
@@ -95,7 +95,7 @@ class ConsistentCut:
                 yield source.pointer, source.seq
 
     def _row_at(self, pointer: str, seq: int, known: PointerRow | None) -> PointerRow | None:
-        """None if there is no such pointer any more: its catalog is being purged."""
+        """None if the pointer does not exist any more: its catalog is being purged."""
         row = self._backend.read_pointer(self._kernel.realm, pointer)
         if row is None or row.seq < seq:
             return None
@@ -105,10 +105,10 @@ class ConsistentCut:
 
 
 def _heads_of_records(rows: Rows) -> dict[str, bytes]:
-    """Of everything but branches and tags, which may move without a pause."""
+    """Heads of everything but branches and tags, which may move all the time."""
     return {name: row.head for name, row in rows.items() if "/heads/" not in name and "/tags/" not in name}
 
 
 def _referring_first(name: str, known: Sequence[str] = REALM_POINTERS) -> int:
-    """Grants name principals, and so on: a realm makes its pointers in the other order."""
+    """Grants name principals, and so on: a realm creates its pointers in the opposite order."""
     return len(known) - known.index(name) if name in known else 0

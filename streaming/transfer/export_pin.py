@@ -1,8 +1,8 @@
 """Pins what an export reads, while commits and maintenance continue.
 
-⚠ The pin is set under the lease of maintenance runs, and then every pointer row is written as it is: an expiry that looked
+⚠ The pin is set under the lease of maintenance runs, and then every pointer row is rewritten unchanged: an expiry that looked
 for pins before has lost its lease, and a floor that it had prepared loses its CAS. From then on no floor rises; and whatever is
-reachable between the floors and the heads of the cut stays so. The pin of a process that died ends by itself.
+reachable between the floors and the heads of the cut stays so. The pin of a process that died expires by itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RENEW_SECONDS = 300
 
 @contextmanager
 def export_pin(store: Store, realm: str, *, supersede: str | None = None) -> Iterator[Callable[[], None]]:
-    """Yields what is to be called again and again: it renews the pin when that is due."""
+    """Yields a function to be called repeatedly: it renews the pin when that is due."""
     readers = RegisteredReaders(store.backend, realm, store.clock)
     name = f"export-{secrets.token_hex(4)}"
     with Runs(store.backend, store.clock).run("export", supersede=supersede):
@@ -42,5 +42,5 @@ def export_pin(store: Store, realm: str, *, supersede: str | None = None) -> Ite
     try:
         yield renew
     finally:
-        with suppress(HeadwaterError):  # then it ends by itself
+        with suppress(HeadwaterError):  # then it expires by itself
             readers.forget(name)

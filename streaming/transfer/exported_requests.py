@@ -1,7 +1,7 @@
 """Which request ids go with an exported realm: those of entries that its cut holds, or has expired.
 
-⚠ A request that was committed behind the cut is not in the copy's log. Its row would be taken for a proof that it is, as soon
-as the copy has counted on past its number and expired that history.
+⚠ A request that was committed after the cut is not in the copy's log. Its row would be taken as proof that it is, as soon as
+the copy has counted past its number and expired that history.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from headwater.streaming.reachability.id_set import IdSet
 def exported_request(
     row: ObjectRow, pointers: Mapping[str, PointerRow], kept: IdSet | None, *, rows_prove: bool
 ) -> ObjectRow | None:
-    """None where the cut shows that it was not committed. `kept`: all objects that the cut reaches; None if nobody looked.
-    `rows_prove`: whether this database writes rows and pointer in one transaction, so that a lost attempt has no row."""
+    """None if the cut shows that it was not committed. `kept`: all objects that the cut reaches; None if that was not
+    determined. `rows_prove`: whether this database writes rows and pointer in one transaction, so that a lost attempt has no
+    row."""
     request = read_request_row(row)
     pointer = pointers.get(request.pointer)
     if pointer is None or request.seq > pointer.seq:

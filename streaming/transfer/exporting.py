@@ -1,7 +1,7 @@
 """Writes a realm, in use or closed, to a file as of one consistent cut: what is reached, or all rows as they are.
 
-Memory: eight bytes and a bit for each object that is reached, and one frame of the file. The chain of every pointer is checked
-on the way, and every object's checksum: damage is reported here, not when the file is needed.
+Memory: eight bytes and a bit for each object that is reached, and one frame of the file. The chain of every pointer and the
+checksum of every object are checked on the way: damage is reported here, not when the file is needed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from headwater.streaming.transfer.new_file import destination, new_file
 OBJECTS_PER_FETCH = 100
 MUTABLE_ROWS_PER_PAGE = 500
 CHUNK_ROWS_PER_PAGE = 16
-"""Of statistics: each row takes up to 350 kB."""
+"""Page size for statistics: each row takes up to 350 kB."""
 SPLITS = 8
 
 Progress = Callable[[str, int], None]
@@ -44,9 +44,9 @@ Progress = Callable[[str, int], None]
 
 class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
     low_level: bool = False
-    """All rows of the realm as they are, garbage and mutable rows included; but no keys that tokens are signed with."""
+    """All rows of the realm as they are, including garbage and mutable rows, but not the keys that tokens are signed with."""
     secrets: bool = False
-    """Hashes of principals' secrets too; low-level exports have them in any case."""
+    """Includes hashes of principals' secrets; low-level exports have them in any case."""
 
 
 class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class ExportReport(msgspec.Struct, frozen=True, kw_only=True):
     file: str
     bytes: int
     sha256: str
-    """Of the whole file, as `sha256sum` prints it."""
+    """Hash of the whole file, as `sha256sum` prints it."""
     low_level: bool
     counts: FileCounts
     reached: int
@@ -84,7 +84,7 @@ def export_realm(
     supersede: str | None = None,
     on_progress: Progress = lambda _what, _count: None,
 ) -> ExportReport:
-    """The file is there when it is whole; `ExportNotWritten`, or any other error, leaves none."""
+    """The file appears only when it is complete; `ExportNotWritten`, or any other error, leaves none."""
     options = options or ExportOptions()
     realm = realm_to_export(store, name)
     path = destination(to, name, store.clock.now_micros())
@@ -159,7 +159,7 @@ class _Export:
     # ── objects ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _objects(self, kept: IdSet | None, pointers: Rows) -> int:
-        """Rows written. ⚠ The scan comes after the cut: so it sees all that the cut reaches."""
+        """Returns the number of rows written. ⚠ The scan comes after the cut, so it sees all that the cut reaches."""
         written, reached = 0, 0
         for ids in _batches(self._ids(kept), OBJECTS_PER_FETCH):
             found = self._backend.fetch_objects(self._realm.instance, ids)
@@ -178,7 +178,7 @@ class _Export:
         return written
 
     def _add(self, object_id: int, rows: Sequence[ObjectRow], kept: IdSet | None, pointers: Rows) -> int:
-        if rows[0].type == COMMITTED_REQUEST.name:  # each row is one by itself, under an id that nobody gave out
+        if rows[0].type == COMMITTED_REQUEST.name:  # each row stands alone, under an id that nobody issued
             rows_prove = self._backend.abilities.commits_in_one_transaction
             requests = (exported_request(row, pointers, kept, rows_prove=rows_prove) for row in rows)
             rows = [row for row in requests if row is not None]
@@ -191,9 +191,10 @@ class _Export:
         return len(rows)
 
     def _ids(self, kept: IdSet | None) -> Iterator[int]:
-        """What the cut reaches, committed requests, and objects of types without an identifier: what a sweep leaves."""
+        """What the cut reaches, committed requests, and objects of types without an identifier: everything that a sweep would
+        leave."""
         decided = self._identifiers.purgeable_types()
-        attached = all_object_types().attached()  # copies of what lies elsewhere: they are made again
+        attached = all_object_types().attached()  # copies of what lies elsewhere: they are created again
         last = 0
         for row in self._scanned(Table.OBJECTS):
             if row.id != last and row.type not in attached and (kept is None or row.id in kept or row.type not in decided):

@@ -28,10 +28,10 @@ VERSION = 2
 FRAME_BYTES = 1_000_000
 """A frame is closed when its records are this long."""
 FRAME_BYTES_MAX = 16_000_000
-"""No frame that we write comes near; one that claims more is not ours and is not read into memory."""
+"""None of our frames comes close; a frame that claims more is not ours and is not read into memory."""
 FIRST_LINE_BYTES_MAX = 40
 COMPRESSION = 1
-"""Rows are small and hardly alike: more effort gains little."""
+"""Rows are small and have little in common: a higher level gains little."""
 
 _FRAME = struct.Struct(">cII")
 
@@ -59,7 +59,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class FrameWriter:
-    """Adds records section by section; `position` and `digest` are of what was written so far."""
+    """Adds records section by section; `position` and `digest` cover what was written so far."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -99,7 +99,7 @@ class FrameWriter:
 
 
 class FrameReader:
-    """Reads a file from its beginning; when `frames` has ended without an error the file is whole."""
+    """Reads a file from its beginning; if `frames` ends without an error, the file is complete."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -109,7 +109,7 @@ class FrameReader:
 
     @property
     def digest(self) -> bytes:
-        """Of what was read so far; at the end, of the whole file."""
+        """Digest of what was read so far; at the end, of the whole file."""
         return self._sha256.digest()
 
     def frames(self) -> Iterator[tuple[Section, Sequence[Any]]]:

@@ -15,7 +15,7 @@ class Header(msgspec.Struct, frozen=True, array_like=True):
     instance: str
     """Where it comes from; the realm that it is loaded into has an instance of its own."""
     low_level: bool
-    """All rows as they were, garbage and mutable ones too; else what the pointers reach."""
+    """All rows as they were, including garbage and mutable ones; else what the pointers reach."""
     cut_at: int
     """Microseconds."""
     backend: str
@@ -37,11 +37,11 @@ class FileCounts(msgspec.Struct, frozen=True, kw_only=True):
 class Trailer(msgspec.Struct, frozen=True, array_like=True):
     counts: FileCounts
     reached: int
-    """Objects that the pointers reach; 0 where nobody has counted them."""
+    """Objects that the pointers reach; 0 if they were not counted."""
     newest_object_id: int
-    """Ids that are made after the import must be later."""
+    """Ids that are issued after the import must be greater."""
     sha256: bytes
-    """Of every byte before the frame of this record."""
+    """Hash of every byte before the frame of this record."""
 
 
 class PointerRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -59,7 +59,7 @@ class PointerRecord(msgspec.Struct, frozen=True, array_like=True):
         return PointerRecord(name, row.head, row.seq, row.floor, row.fence, row.version, row.anchor, row.created_at)
 
     def fresh_row(self) -> PointerRow:
-        """As it begins in another realm instance: fence and version belong to the one that it comes from."""
+        """As it starts in another realm instance: fence and version belong to the original one."""
         return PointerRow(head=self.head, seq=self.seq, floor=self.floor, anchor=self.anchor, created_at=self.created_at)
 
 

@@ -34,7 +34,7 @@ def read_import(backend: Backend, realm: str) -> ImportRecord | None:
 
 
 def begin_import(backend: Backend, realm: str, file: CheckedFile, clock: Clock) -> None:
-    """⚠ Before any other row: what is half loaded says of which file it is. `InvalidInput` if that is another one."""
+    """⚠ Written before any other row, so that a half-loaded realm names its file. `InvalidInput` if that is another file."""
     header = file.header
     record = ImportRecord(file.sha256, header.realm, header.instance, header.cut_at)
     row = next_row(IMPORT_TYPE, IMPORT_KEY, None, msgspec.msgpack.encode(record), clock.now_micros())

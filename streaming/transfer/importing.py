@@ -1,8 +1,8 @@
 """Imports an exported file as a new realm: LOADING while it is filled, ACTIVE when all of it is verified.
 
-⚠ Nothing is created before the file was read to its end. Object ids and entry ids stay, for the chain does not cover the realm;
-so ids that are made later must be newer than those of the file: its newest lies behind this store's clock before anybody can
-commit. A realm that is LOADING is neither served nor swept, and becomes ACTIVE by one CAS, last of all.
+⚠ Nothing is created before the file was read to its end. Object ids and entry ids stay, because the chain does not cover the
+realm; so ids that are issued later must be greater than those of the file: its newest id is behind this store's clock before
+anybody can commit. A realm that is LOADING is neither served nor swept, and becomes ACTIVE by one CAS, last of all.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from headwater.streaming.transfer.import_record import begin_import
 from headwater.streaming.transfer.loading import Load, Progress
 
 CLOCK_MARGIN_SECONDS = 1.0
-"""Clocks of processes that write to one store may differ by so much."""
+"""The clocks of processes that write to one store may differ by this much."""
 CLOCK_WAIT_SECONDS_MAX = 60.0
 RESUMABLE = {RealmStatus.CREATED: "delete", RealmStatus.LOADING: "purge"}
-"""Where an import that was killed leaves a realm, and how to be rid of it."""
+"""The state in which a killed import leaves a realm, and how to remove it."""
 
 
 class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
     active: bool = True
     """Else it ends INACTIVE."""
     dry_run: bool = False
-    """Only check the file, and that it could be imported."""
+    """Only checks the file, and that it could be imported."""
 
 
 class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
     low_level: bool
     counts: FileCounts
     entries: int
-    """Whose hashes were computed again."""
+    """Entries whose hashes were recomputed."""
     reached: int
     sha256: str
 
@@ -76,7 +76,7 @@ def import_realm(
     *,
     on_progress: Progress = lambda _what, _count: None,
 ) -> ImportReport:
-    """Whatever refuses the file leaves no trace; an error while it is loaded is undone, or says what is left."""
+    """A file that is refused leaves no trace; an error while it is loaded is undone, or says what is left."""
     options = options or ImportOptions()
     check_realm_name(name)
     _check_name_is_free(store, name, options)
@@ -126,7 +126,7 @@ class _Import:
         return _report(self._file, name, realm.instance, str(realm.status), entries=entries, reached=reached)
 
     def _prove(self, rows: Mapping[str, PointerRow]) -> tuple[int, int]:
-        """Entries whose hashes hold, and objects that are reached."""
+        """Counts the entries whose hashes hold, and the objects that are reached."""
         backend = self._store.backend
         entries = check_chains(backend, self._instance, rows)
         self._progress("entries", entries)

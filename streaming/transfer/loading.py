@@ -23,7 +23,7 @@ from headwater.streaming.transfer.file_records import FileCounts, MutableRecord,
 from headwater.streaming.transfer.import_record import IMPORT_TYPE
 
 LEFT_OUT = frozenset({READER_TYPE, IMPORT_TYPE})
-"""Mutable rows that belong to the instance that they come from: what its jobs have read, and where it came from itself."""
+"""Mutable rows that belong to the original instance: what its jobs have read, and its own import record."""
 WRITE_TRIES_MAX = 5
 SPLITS = 8
 
@@ -31,7 +31,7 @@ Progress = Callable[[str, int], None]
 
 
 class Load:
-    """Of one file into one realm instance."""
+    """Loads one file into one realm instance."""
 
     def __init__(self, backend: Backend, realm: str, file: CheckedFile, clock: Clock, on_progress: Progress) -> None:
         self._backend = backend
@@ -59,7 +59,8 @@ class Load:
             self._progress("loaded", len(records))
 
     def compare(self) -> dict[str, PointerRow]:
-        """⚠ Compares every row that the store returns now with the file; no other row is there. Returns the pointers' rows."""
+        """⚠ Compares every row that the store returns now with the file; there must be no other row. Returns the pointers'
+        rows."""
         pointers: dict[str, PointerRow] = {}
         names = set(self._backend.all_names(self._realm))
         counted = FileCounts()
@@ -93,7 +94,7 @@ class Load:
     # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _insert(self, row: MutableRecord) -> None:
-        with suppress(OutcomeUnknown):  # what is there is compared in the end
+        with suppress(OutcomeUnknown):  # compared at the end
             cas_row(self._backend, self._realm, None, row.row(), self._clock)
 
     def _reserve(self, pointer: PointerRecord) -> None:

@@ -1,6 +1,6 @@
 """A file that appears under its name only when it is complete and on disk.
 
-A process that is killed leaves a file of another name, which lacks its last frame: nothing takes it for an export.
+A process that is killed leaves a file with another name, without its last frame: nothing takes it for an export.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from headwater.schemas.errors import ExportNotWritten, InvalidInput
 
 SUFFIX = ".hwexport"
 OWNER_ONLY = 0o600
-"""What a realm holds is not for everyone on the machine."""
+"""A realm's contents are not for everyone on the machine."""
 
 
 def destination(to: Path, realm: str, now_micros: int) -> Path:
-    """A folder gets a file that is named after the realm and the time; a file must not be there yet."""
+    """In a folder, the file is named after the realm and the time; a file must not exist yet."""
     if to.is_dir():
         stamp = time_text(now_micros)[:19].replace("-", "").replace(":", "")
         to = to / f"{realm}-{stamp}Z{SUFFIX}"
