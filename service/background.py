@@ -55,7 +55,7 @@ class Background:
         self._tasks = [asyncio.ensure_future(work) for work in works]
 
     def cleaning(self) -> Cleaning:
-        """Of everything that expires by its own time."""
+        """Cleans up everything that expires by its own time."""
         also = [clean_plans, _clean_claims, _clean_chunks]
         return Cleaning(self._store, self._config.idempotency_cleaning, also=also)
 

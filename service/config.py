@@ -33,7 +33,7 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
     request_bytes_max: int = 16 * 1024 * 1024
     metadata_copy_bytes_max: int = 131_072
     manifest_cache_bytes: int = 134_217_728
-    """Of metadata files in remote storage; 0 keeps no copies."""
+    """Cache size for metadata files in remote storage; 0 keeps no copies."""
     nessie_catalog: str = "lake"
     """What `/api/v2` is of; others have paths of their own."""
     heartbeat_seconds: float = 15.0
@@ -62,7 +62,7 @@ class ServeConfig(msgspec.Struct, frozen=True, kw_only=True):
     workers_folder: str | None = None
     """Where workers exchange numbers and hand commits over; private to this server. None with a single worker."""
     default_realm: str = "default"
-    """Of requests whose path, header and token name none."""
+    """For requests whose path, header and token name no realm."""
     principal_provider: str = "tokens"
     authorizer: str = "records"
     token_seconds: int = 3_600

@@ -34,10 +34,10 @@ HEADER_SECONDS = 10
 """How long a connection may take to send its headers."""
 BACKLOG = 4_096
 CONNECTIONS_MAX = 65_536
-"""Of one worker; more wait to be accepted, health checks among them. ⚠ Far above what the gate serves at once: connections that
+"""Per worker; more wait to be accepted, health checks among them. ⚠ Far above what the gate serves at once: connections that
 send nothing, or no end of their headers, must not keep the others out until they are given up."""
 FILES_RESERVED = 1_024
-"""Of the files that a process may open, for the store and the log."""
+"""Reserved from the files that a process may open, for the store and the log."""
 
 
 def serve(config: ServeConfig, on_ready: Callable[[], None] = lambda: None) -> None:

@@ -76,7 +76,7 @@ class SeenPaths(msgspec.Struct, frozen=True):
 
 
 class FeedView(msgspec.Struct, frozen=True):
-    """Of a reader who does not see everything."""
+    """The view of a reader who may not see everything."""
 
     may_see: dict[str, MaySee]
     """By pointer; of others all keys are seen."""
@@ -202,7 +202,7 @@ class Viewer:
         return None if known is None else Securable(known)
 
     def _securable(self, pointer: str) -> Securable:
-        """Of a catalog that was dropped only those see pointers who have the right over the realm."""
+        """Pointers of a dropped catalog are visible only with the right over the realm."""
         catalog_id = need_of(pointer).catalog_id
         return REALM if catalog_id is None else Securable(self._feed.read_catalog_name(catalog_id))
 

@@ -17,7 +17,7 @@ class RelationType(msgspec.Struct, frozen=True):
 
 
 def relation_type(type: Any) -> RelationType:
-    """Of a type as Iceberg's schemas write it."""
+    """The relation type for a type as Iceberg's schemas write it."""
     canonical = _canonical(type)
     name = str(type.get("type", "struct")) if isinstance(type, dict) else str(type)
     return RelationType(int.from_bytes(hashlib.sha256(canonical).digest()[:8], "big"), name, canonical.decode())

@@ -56,17 +56,17 @@ class Relation(msgspec.Struct, frozen=True, kw_only=True):
     columns: Sequence[RelationColumn]
     statistics: StatisticsInfo | None = None
     sql: Sequence[tuple[str, str]] = ()
-    """Of a view: dialect and text."""
+    """For a view: dialect and text."""
     enrichments: Mapping[str, str] = {}
     obligations: Sequence[Obligation] = ()
-    """Of a table, if the caller enforces them."""
+    """For a table, if the caller enforces them."""
 
 
 Enricher = Callable[[Relation], Mapping[str, str]]
 
 
 class Known(msgspec.Struct, frozen=True):
-    """Of a relation, what else than its metadata decides how it is told. Equal for equal relations."""
+    """What decides how a relation is described, besides its metadata. Equal for equal relations."""
 
     statistics: str | None = None
     """The version of the published set."""
@@ -76,7 +76,7 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class Relations:
-    """Of one bundle: what the plan pins, or what the branches have now, each read at one entry."""
+    """The relations of one bundle: what the plan pins, or what the branches hold now, each read at one entry."""
 
     def __init__(self, kernel: RealmKernel, lakes: Lakes, plan: Plan | None, reference: str, guard: ObligationGuard) -> None:
         self._kernel, self._lakes, self._plan, self._reference, self._guard = kernel, lakes, plan, reference, guard

@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 class DirectoryOptions(msgspec.Struct, frozen=True, kw_only=True):
     bytes_max: int = 128 * 1024 * 1024
-    """Of the directories of one worker; the catalog that was asked for last is kept whatever it takes."""
+    """Size of the directories of one worker; the catalog that was requested last is kept whatever its size."""
     changed_least: int = 1_000
     changed_part: float = 0.05
     """A checkpoint is written once so many keys have come, and so many of all."""

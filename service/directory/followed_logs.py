@@ -28,7 +28,7 @@ _ENTRIES_AT_ONCE = 200
 _WALK_KEYS = 1_000
 _WALKED_MAX = 64
 _LOGS_MAX = 10_000
-"""Of one catalog, those used last: every branch that was ever asked for would have one."""
+"""Logs kept per catalog, the most recently used: otherwise every branch that was ever requested would have one."""
 _BASES_MAX = 8
 """How far the state that a branch began at is followed from branch to branch."""
 _JUMPS = frozenset({Kind.CREATE, Kind.ASSIGN})
@@ -75,7 +75,7 @@ class FollowedLogs:
             self._logs[at.entry.pointer] = _only(at)
 
     def newest_first(self) -> list[FollowedLog]:
-        """Of the pointers, those used last."""
+        """The most recently used pointers, newest first."""
         return list(reversed(self._logs.values()))
 
     # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -73,7 +73,7 @@ class KeyTable(msgspec.Struct, frozen=True):
         return (self.offsets[place + 1] - self.offsets[place] for place in range(start, end))
 
     def lengths(self, start: int, end: int) -> bytes:
-        """Of the keys, 2 bytes each, little-endian."""
+        """Lengths of the keys, 2 bytes each, little-endian."""
         return _little(array("H", self._lengths(start, end))).tobytes()
 
 
@@ -85,7 +85,7 @@ def table_of(pairs: Iterable[tuple[bytes, bytes]]) -> KeyTable:
 
 
 def table_from(ids: list[bytes], lengths: list[bytes], keys: list[bytes]) -> KeyTable:
-    """Of the columns of parts, in order. `ValueError` if they contradict each other."""
+    """Builds a table from the columns of its parts, in order. `ValueError` if they contradict each other."""
     counted = array("H", b"".join(lengths))
     offsets = array("I", itertools.accumulate(_little(counted), initial=0))
     table = KeyTable(b"".join(ids), offsets, b"".join(keys))

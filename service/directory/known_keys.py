@@ -50,7 +50,7 @@ class KnownKeys:
             later[id] = (*later.get(id, ()), key)
 
     def add_all(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:
-        """Of a whole state: into the table at once."""
+        """Adds a whole state directly to the table."""
         more = [one for one in pairs if len(one[0]) == ID_BYTES]
         self._known = (self.table.with_pairs([*self.later_pairs(), *more]), {})
 
@@ -62,7 +62,7 @@ class KnownKeys:
             self.add_all(())
 
     def apply(self, operations: Iterable[StoredOperation]) -> None:
-        """Of one commit."""
+        """Applies the operations of one commit."""
         for one in operations:
             if one.op is Op.DELETE or one.from_key is not None:
                 self.left += 1

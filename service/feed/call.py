@@ -38,7 +38,7 @@ class FeedCall(Request):
 
     @cached_property
     def operations(self) -> list[CatalogOperation]:
-        """Of a commit, parsed once for its rights and for itself."""
+        """Operations of a commit, parsed once for both the rights check and the commit."""
         return operations_from_json(self.read(CommitBody).operations)
 
 

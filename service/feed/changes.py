@@ -21,7 +21,7 @@ from headwater.service.operations.realm_feeds import RealmFeed
 KEPT_ANSWERS_MAX = 1_024
 KEPT_BODY_BYTES_MAX = 1024 * 1024
 KEPT_BYTES_MAX = 16 * 1024 * 1024
-"""Of all bodies that are kept, and of the queries that they answer."""
+"""Total of all kept bodies, and of the queries that they answer."""
 NOT_MODIFIED = 304
 
 

@@ -26,7 +26,7 @@ DRAINED_SECONDS_MAX = 10.0
 
 
 class BodyReader:
-    """Of one request. What it has taken from the budget is given back by `close`, when the request is answered."""
+    """Reads the body of one request. What it has taken from the budget is returned by `close`, when the request is answered."""
 
     def __init__(self, budgets: Budgets, budget: Budget, owner: Hashable, bytes_max: int) -> None:
         self._budgets = budgets
@@ -134,7 +134,7 @@ def check_elements(body: bytes, elements_max: int) -> None:
 
 
 async def drain(scope: Scope, receive: Receive) -> None:
-    """Of a route that takes no body: what comes all the same is read and dropped, as far as it is small."""
+    """Reads and drops the body sent to a route that takes none, as long as it is small."""
     if header(scope, b"content-length") in (None, b"0") and header(scope, b"transfer-encoding") is None:
         return
     size = 0

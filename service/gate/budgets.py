@@ -16,7 +16,7 @@ from headwater.service.auth.rights.rate_limits import too_many
 from headwater.service.gate.route import Budget
 
 REQUESTS_MAX = 8_192
-"""Of a worker at once, open streams and long polls among them."""
+"""Requests in progress per worker, including open streams and long polls."""
 BODIES_OF_CALLER, BODIES_OF_WORKER = 4, 16
 """How many bodies of the largest size may be in memory at once; and answers, of as many bytes."""
 AGAIN_SECONDS = 1.0

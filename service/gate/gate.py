@@ -275,7 +275,7 @@ async def _handled(request: Request) -> Response | None:
 
 
 def _other_route(match: RouteMatch, scope: Scope) -> Route:
-    """Of a method that is not in the table: HEAD where it is GET without a body, else none."""
+    """The route for a method that is not in the table: HEAD is served as GET without a body; any other has none."""
     if not match.by_method:
         raise RouteNotFound(f"there is nothing at {scope['path'][:200]!r}.", remedy="`/openapi.json` lists what there is.")
     if scope["method"] == "HEAD" and match.api.head_as_get and "GET" in match.by_method:

@@ -89,7 +89,7 @@ class Request:
 
     @property
     def realm(self) -> str | None:
-        """Of the caller, once known; else what the path says."""
+        """Realm of the caller, once known; else the one in the path."""
         caller: Caller | None = self.__dict__.get("caller")
         return self.names.get("realm") if caller is None else caller.realm
 
@@ -112,7 +112,7 @@ class Request:
         return (header(self.scope, name) or b"").decode("latin-1")
 
     def levels(self, name: str) -> tuple[str, ...]:
-        """Of a key that the path or the query names."""
+        """The levels of a key that the path or the query names."""
         text = self.names[name] if name in self.names else self.query.get(name)
         if not text:
             return ()

@@ -25,7 +25,7 @@ Over = Callable[[Any], Iterable[tuple[Right, Securable]]]
 READING = frozenset({"GET", "HEAD"})
 FORM_BYTES_MAX = 64 * 1024
 ELEMENTS_MAX = 250_000
-"""Of a body: JSON is decoded while nothing else runs, and so many elements take less than a tenth of a second."""
+"""Elements of a body: JSON is decoded while nothing else runs, and this many elements take less than a tenth of a second."""
 BODY_SECONDS_MAX = 60.0
 FORM_SECONDS_MAX = 10.0
 UPLOADS_OF_CALLER_MAX = 2_048
@@ -39,12 +39,12 @@ class ErrorShape(Protocol):
 
     media: str
     schema: dict[str, Any]
-    """Of the body, as JSON Schema, for the OpenAPI."""
+    """Schema of the body, as JSON Schema, for the OpenAPI."""
 
     def error(self, error: HeadwaterError, request: Request) -> Response: ...
 
     def internal(self, request: Request) -> Response:
-        """Of a fault of the server's: says nothing of the inside."""
+        """The response to an internal error: it reveals no internals."""
         ...
 
 
@@ -53,7 +53,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     bytes_max: int | None = 0
-    """Of the body; None for the setting `request_bytes_max`."""
+    """Maximum size of the body; None for the setting `request_bytes_max`."""
     elements_max: int = ELEMENTS_MAX
     seconds_max: float = BODY_SECONDS_MAX
     """For the body to arrive."""
@@ -68,7 +68,7 @@ NO_BODY = Budget(name="no-body")
 BODY = Budget(name="body", bytes_max=None)
 FORM = Budget(name="form", bytes_max=FORM_BYTES_MAX, seconds_max=FORM_SECONDS_MAX, uploads_max=UPLOADS_OF_ADDRESS_MAX)
 MESSAGE = Budget(name="message", bytes_max=None)
-"""Of any gRPC call: which route it needs stands in its message."""
+"""The budget of any gRPC call: its message says which route it needs."""
 STREAM = Budget(name="stream", requests_of_caller_max=STREAMS_OF_CALLER_MAX)
 HEALTH = Budget(name="health", is_reserved=True)
 
@@ -151,7 +151,7 @@ class Api(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     name: str
     prefix: str
-    """Of every path; empty for the routes of the root."""
+    """Prefix of every path; empty for the routes of the root."""
     summary: str
     errors: ErrorShape | None
     routes: tuple[Route, ...]

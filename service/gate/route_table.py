@@ -75,7 +75,7 @@ class _Node:
         self.name: _Node | None = None
         self.routes: dict[str, Route] = {}
         self.names: list[str] = []
-        """Of the segments that are names, on the way here."""
+        """Names of the variable segments on the way here."""
 
 
 def _tree(api: Api) -> _Node:

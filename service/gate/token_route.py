@@ -28,7 +28,7 @@ _FORM: dict[str, Any] = {
 
 
 async def give_token(request: Request) -> Response:
-    """Of the realm that the path or a header names, or the default one."""
+    """Issues a token of the realm that the path or a header names, or of the default one."""
     endpoint = request.access.tokens
     if endpoint is None:
         return dev_token(request.body)

@@ -33,7 +33,7 @@ from headwater.service.http.responses import Receive
 Identity = Callable[[bytes], bytes]
 HANDSHAKE_MS_MAX = 10_000
 IDLE_MS_MAX = 5 * 60 * 1_000
-"""Of a connection without a call: it takes a file of the process. Clients connect again by themselves."""
+"""How long a connection may stay open without a call: it occupies a file descriptor. Clients reconnect by themselves."""
 SECONDS_OVER = 60_000
 """Milliseconds that a connection beyond its age may continue with the calls that it has open."""
 PINGS_EVERY_MS = 10_000

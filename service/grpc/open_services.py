@@ -20,7 +20,7 @@ from headwater.service.grpc.call_context import address_of
 
 STREAMS_OF_ADDRESS_MAX = 128
 STREAMS_MAX = 1_024
-"""Of a worker, of health and of reflection each: some 20 kB a stream."""
+"""Streams per worker, for health and for reflection each: about 20 kB a stream."""
 
 
 class Places:

@@ -56,7 +56,7 @@ from headwater.service.idempotency.run_once import REPLAYED, IdempotentRun, once
 from headwater.service.observability.logs import ACCESS
 
 REFUSED = (b"x-grpc-refused", b"true")
-"""Of a kept answer that is a status, not a message."""
+"""Marks a kept response that is a status, not a message."""
 
 FAILED = frozenset({"INTERNAL", "UNKNOWN", "DATA_LOSS", "UNAVAILABLE"})
 """What leaves a line in the log in any case, as 5xx does of HTTP."""
@@ -93,7 +93,7 @@ class Admitted:
 
 
 class Pipeline:
-    """Of one method."""
+    """The steps of one method."""
 
     STAGES = ("context", "locale", "metering", "tracing", "access", "idempotency", "handler")
 

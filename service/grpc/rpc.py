@@ -75,11 +75,11 @@ class Rpc(msgspec.Struct, frozen=True, kw_only=True):
     answer: Answer | None = None
     """In place of the handler and `reply`: calls the operation itself."""
     serve: Serve | None = None
-    """Of a method that answers with a stream."""
+    """Set for a method that answers with a stream."""
     gather: Gather | None = None
-    """Of a method that takes a stream."""
+    """Set for a method that takes a stream."""
     public: Public | None = None
-    """Of a method that asks for no token; its route must be for everybody too."""
+    """Set for a method that needs no token; its route must be public too."""
     is_keyed: bool = False
     is_system: bool = False
     without_secret: Callable[[Any], None] | None = None

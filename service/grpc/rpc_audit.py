@@ -19,7 +19,7 @@ class SeenCall:
         self.caller: Caller | None = None
         self.request: Request | None = None
         self.status: str | None = None
-        """Of an answer that was kept, where it is another one than is counted."""
+        """Status of a kept response, if it differs from the one that is counted."""
 
     def refused_before(self, status: bytes) -> None:
         self.status = Code.Name(Code.ValueType(Status.FromString(status).code))

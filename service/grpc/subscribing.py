@@ -22,7 +22,7 @@ from headwater.service.grpc.messages.frames import ChangeFrames
 from headwater.service.operations.realm_feeds import RealmFeed
 
 QUEUE_BYTES_MAX = 1024 * 1024
-"""Of frames that wait for the transport, beside what it has in flight itself."""
+"""Bytes of frames that wait for the transport, in addition to what it has in flight itself."""
 
 
 class ReaderStalled(CommitRetriesExhausted):

@@ -26,7 +26,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
     minimum: float | None = None
     maximum: float | None = None
     length_max: int = 1_000
-    """Of a text, and no control characters in it but the separator of levels."""
+    """Maximum length of a text, which may contain no control characters except the separator of levels."""
     items_max: int = 100
     choices: tuple[str, ...] = ()
     default: str | int | float | None = None
@@ -133,7 +133,7 @@ def _refusal(faults: list[Fact]) -> InvalidInput:
 PAGE_LIMIT_MAX = 1_000
 WAIT_SECONDS_MAX = 60
 CURSOR_BYTES_MAX = 20_000
-"""Of a token over a hundred pointers with long names."""
+"""Fits a token over a hundred pointers with long names."""
 
 _POINTER = Parameter(
     name="pointer",

@@ -53,7 +53,7 @@ from headwater.service.iceberg.operations.metadata_files import MetadataFile, Me
 from headwater.service.storage.locations import is_below, places_of
 
 FILES_MAX = 1_000
-"""Of one commit, as many as an Iceberg transaction may have tables: each one is read before the commit."""
+"""Metadata files per commit, as many as an Iceberg transaction may have: each one is read before the commit."""
 
 _WithMetadata: TypeAlias = IcebergTable | IcebergView
 _TYPES = (ICEBERG_TABLE.name, ICEBERG_VIEW.name)
@@ -80,7 +80,7 @@ class CheckedPuts(msgspec.Struct, frozen=True):
     expected_head: str | None = None
     """The commit that the branch must stand at, where tables of its whole state were compared."""
     removal: SnapshotRemoval | None = None
-    """Of snapshots that tables lose by it: claimed, so that no plan reads them."""
+    """Snapshots that tables lose by it: claimed, so that no plan reads them."""
 
 
 Send: TypeAlias = Callable[[Sequence[CatalogOperation], str | None], Awaitable[CommitOutcome]]
@@ -157,7 +157,7 @@ class _CheckedPut(msgspec.Struct, frozen=True):
 
 
 class _Checks:
-    """Of one commit."""
+    """The checks of one commit."""
 
     def __init__(self, lakes: Lakes, branch: BranchOfCatalog) -> None:
         self._metadata = lakes.metadata_of(branch.catalog)

@@ -58,7 +58,7 @@ def request_id_of(asked: KeyedRequest, *, development: bool) -> str:
 
 
 def scoped_request_id(owner: str, key: str, *, development: bool) -> str:
-    """Of a `Caller.owner_id`, in which `%` is followed by digits: none is called `%key`."""
+    """Prefixes the key with a `Caller.owner_id`, in which `%` is followed by digits: no owner is called `%key`."""
     request_id = key if development else f"{owner}:{key}"
     if len(request_id.encode()) <= REQUEST_ID_BYTES_MAX or development:
         return request_id

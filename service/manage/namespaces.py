@@ -24,7 +24,7 @@ from headwater.service.manage.route import IN_CATALOG, Over, namespace_of
 
 NAMESPACE = "NAMESPACE"
 DELETED_MAX = 10_000
-"""Of one request that deletes a namespace with all that is inside."""
+"""Limit for one request that deletes a namespace with everything inside."""
 
 
 def list_namespaces(call: ManageCall) -> Response:

@@ -38,7 +38,7 @@ class Key(msgspec.Struct, frozen=True, gc=False):
 
 class NessieCall(Request):
     view: CatalogView
-    """Of the catalog, once it was looked up."""
+    """View of the catalog, once it was looked up."""
     wanted: list[Wanted] | None = None
     """The rights that a commit's operations need."""
     refuses_unknown_parameters = False

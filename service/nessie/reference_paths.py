@@ -58,12 +58,12 @@ class ReferencePath(msgspec.Struct, frozen=True):
         return f"{self.hash or self.name}{self.steps}"
 
     def require_start(self, subject: str) -> None:
-        """Of a reader: a commit without a reference says where to begin."""
+        """Checks a reader's reference: a commit without a reference says where to begin."""
         if self.name is None:
             self.require_hash(subject)
 
     def require_hash(self, subject: str) -> None:
-        """Of a writer: it names the commit that it has seen."""
+        """Checks a writer's reference: it names the commit that the writer has seen."""
         if self.hash:
             return
         fault = "must contain a starting commit ID." if self.steps else "must be provided."

@@ -33,7 +33,7 @@ class AuditedCall(msgspec.Struct, frozen=True, kw_only=True):
     route: str
     """The template of the path, or the full name of the gRPC method."""
     names: Mapping[str, str]
-    """Of the route, as the call filled them in."""
+    """The route's parameters, as the call filled them in."""
     status: int | str
     seconds: float
     request_id: str

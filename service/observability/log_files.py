@@ -130,7 +130,7 @@ class RotatingLog(logging.Handler):
         return True
 
     def _end_last_line(self) -> None:
-        """Of a machine that went down within it."""
+        """Ends a line that was cut off when the machine went down."""
         if self._is_looked_at:
             return
         self._is_looked_at = True

@@ -33,7 +33,7 @@ FRAME_CHANGES_MAX = 100
 FRAME_BYTES_MAX = 1024 * 1024
 """Smaller than a page: some frames lie in buffers below us before a slow reader is noticed."""
 SHARED_BYTES_MAX = 16 * 1024 * 1024
-"""Of the pages that one hub keeps between two moves; the oldest is built again if somebody still needs it."""
+"""Size of the pages that one hub keeps between two moves; the oldest is rebuilt if somebody still needs it."""
 SLICE_READERS_MIN = 50
 """Served in a slice however long it takes: on a machine that is busy with other work a slice must not shrink to nothing."""
 LOOK_AGAIN_SECONDS = 1.0
@@ -67,7 +67,7 @@ class Hub:
         self._reading: dict[Hashable, list[Follower]] = {}
         """Readers that wait for a page that is being read."""
         self._generation = 0
-        """Of the heads: a page of an older one may end before the newest entry."""
+        """Generation of the heads: a page of an older one may end before the newest entry."""
         self._has_moved = False
         self._is_wake_sent = False
         self._looking: Timer | None = None

@@ -17,9 +17,9 @@ import pyarrow
 from headwater.schemas.errors import MalformedMetadata
 
 UNPACKED_BYTES_MAX = 256 * 1024 * 1024
-"""Of a file."""
+"""Decompressed bytes per file."""
 ENTRIES_MAX = 250_000
-"""Of a file. Decoded, one takes about two kilobytes."""
+"""Entries per file. A decoded entry takes about two kilobytes."""
 _MAGIC, _SYNC_BYTES = b"Obj\x01", 16
 _SCHEMA, _CODEC = b"avro.schema", b"avro.codec"
 _NESTING_MAX = 50

@@ -60,7 +60,7 @@ class FilePlanner:
         return with_dropped_sources(self.metadata)
 
     def partition_types(self, spec_id: int) -> tuple[IcebergType, ...]:
-        """Of the fields of one spec, in their order."""
+        """Types of the fields of one spec, in order."""
         known = self._partition_types.get(spec_id)
         if known is None:
             fields = self.metadata.specs()[spec_id].partition_type(self.partition_schema).fields
@@ -68,7 +68,7 @@ class FilePlanner:
         return known
 
     def manifests(self) -> tuple[list[ManifestFile], list[ManifestFile]]:
-        """Of data and of deletes, those that may matter to the filter, in the order of the manifest list."""
+        """The data and delete manifests that may matter to the filter, in the order of the manifest list."""
         found = self._reader.manifests(str(self._snapshot["manifest-list"]))
         kept = [one for one in found if self._of_spec(one.partition_spec_id).manifest(one)]
         data = [one for one in kept if one.content == ManifestContent.DATA]

@@ -164,7 +164,7 @@ class ReconcileRun:
         return waiting[-1] if waiting else None
 
     def _new_job(self) -> Job:
-        """Of a turn that nobody asked for; it is written at the end, and only if there is something to tell."""
+        """A job for a turn that nobody requested; it is written at the end, and only if there is something to report."""
         now = self._now()
         return Job(
             id=f"{now:016x}-{uuid.uuid4().hex[:12]}",

@@ -19,7 +19,7 @@ from headwater.service.reconciling.source_secrets import read_secret
 
 
 class SourcePlans:
-    """Of one realm instance. Nothing is opened for tables that no source plans."""
+    """Source plans of one realm instance. Nothing is opened for tables that no source plans."""
 
     def __init__(self, kernel: RealmKernel, options: ReconcileOptions) -> None:
         self._kernel, self._options = kernel, options

@@ -74,7 +74,7 @@ class S3Target(msgspec.Struct, frozen=True):
     act: Act
     bucket: str
     key: str
-    """Of the object; of a listing its prefix."""
+    """Key of the object; for a listing, its prefix."""
 
     def check_within(self, places: Sequence[str]) -> None:
         """`NotPermitted` unless it is below one of the table's places."""

@@ -63,7 +63,7 @@ def all_usage(store: Store) -> Iterator[tuple[str, UsageRecord]]:
 
 
 def forget_usage(store: Store, but: set[str]) -> None:
-    """Of realms that are not there any more."""
+    """Deletes the records of realms that no longer exist."""
     for instance in [instance for instance, _ in all_usage(store) if instance not in but]:
         row = store.backend.read_mutable(SYSTEM_REALM, USAGE_TYPE, instance)
         if row is not None:

@@ -34,7 +34,7 @@ class RightsOfRealms:
         return None if feed is None else self._of(feed)
 
     def require(self, realm: str) -> RealmRights:
-        """Of an ACTIVE realm. May ask the store."""
+        """The rights of an ACTIVE realm. May query the store."""
         return self._of_system() if realm == SYSTEM_REALM else self._of(self._feeds.require(realm))
 
     def feed(self, realm: str) -> RealmFeed | None:

@@ -119,7 +119,8 @@ class Denials:
         self._put(same.instance, f"{self._ring}-{slot:04d}", record)
 
     def _put(self, instance: str, key: str, record: DenialRecord) -> None:
-        """Of two processes that write the same slot at the same time one is stored: above all the ring is bounded."""
+        """If two processes write the same slot at the same time, one record is stored: what matters is that the ring is
+        bounded."""
         backend = self._store.backend
         there = backend.read_mutable(instance, DENIAL_TYPE, key)
         expires_at = record.time + KEPT_SECONDS * MICROS

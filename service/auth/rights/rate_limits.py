@@ -60,7 +60,7 @@ class OneBucket:
 
 
 class RateLimits:
-    """Of principals; 0 a second is not a limit."""
+    """Rate limits per principal; 0 per second means no limit."""
 
     def __init__(self, per_second: float = 0.0, burst: float = 0.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._buckets = TokenBuckets(per_second, max(1.0, burst), clock) if per_second else None

@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 class PublicKey(NamedTuple):
     key: Any
-    """Of the library that checks signatures: it fits algorithms of its kind alone."""
+    """An object of the library that checks signatures: it works only with algorithms of its kind."""
     algorithm: str | None
     """The one that the issuer states for it."""
 

@@ -22,7 +22,7 @@ from headwater.service.iceberg.routes import LAKE, NAMESPACE
 
 
 class ContentRoutes:
-    """Of tables, or of views."""
+    """The routes of tables, or of views."""
 
     def __init__(self, word: str, type: common_pb2.ResourceKind) -> None:
         """`word` is `table` or `view`, as in the fields of messages and in the names of paths."""
@@ -46,13 +46,13 @@ class ContentRoutes:
         return await self.bind_one(call, self.get, {})
 
     async def bind_one(self, call: RpcCall, route: Route, query: dict[str, str]) -> Bound:
-        """Of the content that the message names."""
+        """Binds the content that the message names."""
         found = await named(call, getattr(call.message, self._word), call.message.reference, self._type, self._word)
         version = version_of(call.message) if route is self.delete else None
         return Bound(route=route, names=self.names(call, found), query=query, version=version)
 
     def new_names(self, call: RpcCall) -> tuple[dict[str, str], str]:
-        """Of the namespace, and the name, of a content that is to be created."""
+        """The namespace's parameters and the name of a content to create."""
         path = canonical_path(call.message.name.path, "name.path")
         names = self.names(call, Named(call.message.name.catalog, tuple(path)))
         return names, names.pop(self._word)
@@ -67,7 +67,7 @@ class ContentRoutes:
         }
 
     async def target(self, call: RpcCall) -> Named:
-        """Of an update."""
+        """The content that an update names."""
         return await named(call, call.message.target, call.message.reference, self._type, "target")
 
     def bind_rename(self, call: RpcCall, found: Named, paths: frozenset[str]) -> Bound:

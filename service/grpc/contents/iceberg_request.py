@@ -39,5 +39,5 @@ class RpcIcebergCall(IcebergCall):
 
     @property
     def branch_name(self) -> str:
-        """Of the catalog that the prefix names."""
+        """The branch of the catalog that the prefix names."""
         return self.names["prefix"].partition("@")[0]

@@ -126,7 +126,7 @@ def _state(call: RpcCall, feed: RealmFeed, catalog: str, reference: str, id: str
 
 
 async def catalog_id(call: RpcCall, name: str) -> int:
-    """Of a catalog that was read a moment ago."""
+    """Id of a catalog that was read a moment ago."""
     feed = await realm_of(call)
     return known_catalog_id(feed, name) or (await asyncio.to_thread(feed.read_catalog, name)).id
 

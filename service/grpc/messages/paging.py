@@ -44,7 +44,7 @@ def page_token(call: RpcCall, *, but: Sequence[str] = ()) -> str | None:
 
 
 def parts_of(token: str, count: int) -> list[str]:
-    """Of a token that this server has joined with colons. ⚠ Tokens are not signed: anybody may send one."""
+    """The parts of a token that this server has joined with colons. ⚠ Tokens are not signed: anybody may send one."""
     parts = token.split(":", count - 1)
     if len(parts) != count or not all(parts):
         raise InvalidInput("the token is none of this listing.", field="page.token", remedy="Send it as received.")

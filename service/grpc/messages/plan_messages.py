@@ -112,7 +112,7 @@ def file_messages(planner: FilePlanner, files: Iterator[PlannedFile]) -> Iterato
 
 
 def source_file_messages(files: Iterator[ScanFile]) -> Iterator[planning_pb2.PlanFilesResponse]:
-    """Of a table that its connector's source plans."""
+    """Messages for a table that its connector's source plans."""
     part, size, number = planning_pb2.PlanFilesResponse(), 0, 0
     for one in files:
         data = planning_pb2.PlannedFile(

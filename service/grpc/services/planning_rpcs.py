@@ -60,7 +60,7 @@ _BEGIN = Route(
     Needs(right=Right.TABLE_READ, where="each table, and `view.read` over each view", check=_require_inputs),
     NO_BODY,
 )
-"""Of gRPC alone, as the ones below: they are in no HTTP table."""
+"""Routes for gRPC only, like those below: they are in no HTTP table."""
 _OWN_NEEDS = Needs(right=None, where="the plan's own principal", is_filtered=True)
 _FILES_NEEDS = Needs(right=None, where="the plan's own principal, with `table.read` over the table", is_filtered=True)
 _OWN = Route("GET", f"{IN_REALM}/plans/{{plan}}", "A plan.", _unused, _OWN_NEEDS)

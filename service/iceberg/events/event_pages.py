@@ -58,7 +58,7 @@ class EventPage(msgspec.Struct, frozen=True, rename="kebab"):
 class _Token(msgspec.Struct, frozen=True, array_like=True):
     cursor: str
     sent: int
-    """Of the Change behind the cursor."""
+    """Events already sent of the Change that follows the cursor."""
     filter: EventFilter
 
 

@@ -75,6 +75,6 @@ class AddedParts:
 
 
 def fields_meaning(part: Plain) -> bytes:
-    """Of partition specs and sort orders; the ids of partition fields are no part of what they mean."""
+    """What a partition spec or sort order means; the ids of partition fields are not part of it."""
     fields = [{name: value for name, value in field.items() if name != "field-id"} for field in part["fields"]]
     return msgspec.json.encode(fields, order="sorted")

@@ -57,7 +57,7 @@ def schema_meaning(schema: Plain) -> bytes:
 
 
 def field_ids(schema: Plain) -> set[int]:
-    """Of a schema that was checked before."""
+    """Field ids of a schema that was checked before."""
     return {id for id, _ in _walk(StructShape(shaped(schema, SchemaShape, "schema").fields))}
 
 

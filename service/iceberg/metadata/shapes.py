@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 Id = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 GivenId = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
-"""Of something that is being added: -1 leaves the choice to the catalog."""
+"""Id of something that is being added: -1 leaves the choice to the catalog."""
 Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Name = Annotated[str, Meta(min_length=1, max_length=10_000)]
 FormatVersion = Literal[1, 2, 3]

@@ -68,7 +68,7 @@ def new_view(view_uuid: str, location: str, schema: Plain, version: Plain, prope
 
 
 def check_names(items: Sequence[Plain], field: str, known: Sequence[str]) -> None:
-    """Of updates or requirements, before anything is made of them."""
+    """Checks the names of updates or requirements before anything is built from them."""
     if len(items) > UPDATES_MAX:
         raise InvalidInput(f"{len(items)} are too many.", field=field, remedy=f"Send at most {UPDATES_MAX}.")
     for item in items:

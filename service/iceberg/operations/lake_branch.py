@@ -56,7 +56,7 @@ class CommitAuthor(msgspec.Struct, frozen=True):
     request_id: str | None = None
     """What the commit carries, where somebody will look for it; the key if there is one."""
     headers: dict[str, str] = {}
-    """Of the request, to be found in the commit: its correlation id."""
+    """Headers of the request that the commit records: its correlation id."""
     expected_head: str | None = None
     """The commit that the caller expects the branch at: a lost race is told, and not run again."""
     on_done: Callable[[BranchOutcome], None] | None = None
@@ -194,7 +194,7 @@ class LakeBranch:
 
     @property
     def pointer(self) -> str:
-        """Of the branch; a tag or a commit of the past takes no commits and has no log of its own to follow."""
+        """Pointer of the branch; a tag or a past commit takes no commits and has no log of its own to follow."""
         return branch_pointer(self.catalog.id, self.reference)
 
     @property

@@ -77,7 +77,7 @@ class Lakes:
         return None if catalog is None else self.branch_of(feed.kernel, catalog, reference)
 
     def branch_of(self, kernel: RealmKernel, catalog: Catalog, reference: str) -> LakeBranch:
-        """Of one catalog as it is now: one that was changed or re-created has branches of its own."""
+        """The branch of one catalog as it is now: a catalog that was changed or re-created has branches of its own."""
         kept = self._branches.get((kernel.realm, catalog.name, reference))
         if kept is not None and kept.catalog is catalog and kept.kernel is kernel:
             return kept

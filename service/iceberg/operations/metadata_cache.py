@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import Generic, Protocol, TypeVar
 
 KEPT_BYTES_MAX = 256 * 1024 * 1024
-"""Of a worker, over all warehouses."""
+"""Total per worker, over all warehouses."""
 BYTES_A_BYTE = 6
 """What a byte of JSON takes in memory: itself, the values made of it (4, as measured), and the copy that engines are shown."""
 

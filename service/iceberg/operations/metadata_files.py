@@ -38,7 +38,7 @@ class MetadataView(msgspec.Struct, frozen=True):
     """How a client sees metadata; the file stays as it is."""
 
     refs_only: bool = False
-    """Of all snapshots those that a branch or tag points to."""
+    """Includes only snapshots that a branch or tag points to."""
     gc_refused: bool = False
     """With `gc.enabled=false`, so that engines delete no files that another branch may need."""
 
@@ -82,7 +82,7 @@ class MetadataFile:
 
     @property
     def uuid(self) -> str:
-        """Of the table or view: the content id that it has in a catalog."""
+        """UUID of the table or view: the content id that it has in a catalog."""
         return str(UUID(self.view["view-uuid"] if self.is_view else self.table["table-uuid"]))
 
     def etag_of(self, view: MetadataView) -> str:

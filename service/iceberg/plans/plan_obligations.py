@@ -20,7 +20,7 @@ from headwater.service.storage.locations import places_of
 
 
 def pin_of_rules(rules: ObligationRules) -> list[PinnedEntry]:
-    """Of the policies, if there are obligations at all."""
+    """The pinned entry of the policies, if there are obligations at all."""
     if rules.at is None or not rules.by_place:
         return []
     return [PinnedEntry(POLICIES_POINTER, rules.at.entry.seq, rules.at.entry_id)]
@@ -33,7 +33,7 @@ def rules_of(plan: Plan, guard: ObligationGuard) -> ObligationRules:
 
 
 def require_enforced(guard: ObligationGuard, rules: ObligationRules, branch: LakeBranch, lakes: Lakes, one: PlanInput) -> None:
-    """Of a table that is planned."""
+    """Checks the obligations of a table that is planned."""
     if rules.by_place:
         is_iceberg = one.type == TABLE
         table = branch.load_metadata(one.key, one.metadata_location).table if is_iceberg else None

@@ -37,7 +37,7 @@ class WantedInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sources(BySource, Protocol):
-    """Of connectors, which plan some of the tables that they observe."""
+    """The sources of connectors, which plan some of the tables that they observe."""
 
     def files(self, one: PlanInput, filter: bytes) -> Iterator[ScanFile]: ...
 
@@ -84,17 +84,18 @@ class PlanOperations:
         return self.plans.begin(owner, expansion.inputs, (*pinned.pins, *pin_of_rules(rules)), seconds=seconds)
 
     def obligations(self, plan: Plan) -> list[list[Obligation]]:
-        """Of each input, as they were when the plan began: the same whenever they are asked for."""
+        """The obligations of each input as of the plan's beginning: every call returns the same."""
         rules = rules_of(plan, self._guard)
         return [rules.of(one.catalog_id, one.key) if one.type != VIEW else [] for one in plan.inputs]
 
     def planner(self, plan: Plan, index: int, request: ScanRequest) -> FilePlanner | None:
-        """Of one of the plan's tables; None for a table without rows. ⚠ Also masks that came since the plan began count."""
+        """The planner of one of the plan's tables; None for a table without rows. ⚠ Masks added since the plan began
+        count too."""
         one = self._enforced(plan, index)
         return None if one.snapshot_id is None else planner_of(self._branch(one), self._lakes, one, request)
 
     def files_of_source(self, plan: Plan, index: int, filter: bytes) -> Iterator[ScanFile]:
-        """Of a table that its connector's source plans."""
+        """Files of a table that its connector's source plans."""
         one = self._enforced(plan, index)
         return iter(()) if self._sources is None else self._sources.files(one, filter)
 

@@ -26,7 +26,7 @@ DELTA = DELTA_TABLE.name
 
 
 class BySource(Protocol):
-    """Of tables that a connector owns."""
+    """Plans tables that a connector owns."""
 
     def planned(self, one: PlanInput, version: str) -> PlanInput | None:
         """As the connector's source plans it; None where this server does."""
@@ -74,7 +74,7 @@ def pin_of(state: LakeState) -> PinnedEntry:
 
 
 def planner_of(branch: LakeBranch, lakes: Lakes, one: PlanInput, request: ScanRequest) -> FilePlanner:
-    """Of the snapshot that the plan pinned, by the metadata that it pinned. The branch is any of the catalog's."""
+    """The planner for the snapshot that the plan pinned, with the metadata that it pinned. Any branch of the catalog works."""
     files = branch.files_at(one.key, one.metadata_location)
     metadata, warehouse = files.load(one.metadata_location).table, files.warehouse
     reader = ManifestReader(warehouse, files_of(warehouse.root, lakes.storage.server), lakes.manifests)

@@ -16,7 +16,7 @@ from headwater.service.iceberg.plans.view_relations import BaseRelation, ReadByV
 
 DEPTH_MAX = 16
 SQL_CHARACTERS_MAX = 512 * 1024
-"""Of all views of a plan."""
+"""Total over all views of a plan."""
 _OPEN = -1
 """In place of a height: the view is being expanded."""
 

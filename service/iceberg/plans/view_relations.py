@@ -35,7 +35,7 @@ class ReadByView(msgspec.Struct, frozen=True):
 
 
 def reads_of(view: Plain, catalog: str, is_catalog: Callable[[str], bool]) -> list[ReadByView]:
-    """Of the current version of a view in a catalog; `Unsupported` if nobody can tell."""
+    """What the current version of a view in a catalog reads; `Unsupported` if that cannot be determined."""
     version = next(one for one in view["versions"] if one["version-id"] == view["current-version-id"])
     declared = (version.get("summary") or {}).get(BASE_RELATIONS)
     if declared is not None:

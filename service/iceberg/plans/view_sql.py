@@ -20,7 +20,7 @@ class NamedInSql(msgspec.Struct, frozen=True):
     parts: KeyPath
     """From the outermost level, as written: a catalog may be among them."""
     snapshot_id: int | None = None
-    """Of `VERSION AS OF`."""
+    """From `VERSION AS OF`."""
 
 
 @lru_cache(maxsize=4_096)

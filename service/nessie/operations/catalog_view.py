@@ -46,7 +46,7 @@ class CatalogView:
         self.kernel = kernel
         self.catalog = catalog
         self.history = kernel.store.restores.history
-        """Of the store, before anything was looked up."""
+        """History of the store, read before anything was looked up."""
 
     @cached_property
     def references(self) -> References:

@@ -17,7 +17,7 @@ NO_COMMIT: dict[str, Any] = {
     "hash": "", "committer": "", "author": "", "authors": [], "allAuthors": [], "signedOffBy": "", "allSignedOffBy": [],
     "message": "", "commitTime": _EPOCH, "authorTime": _EPOCH, "properties": {}, "allProperties": {}, "parentCommitHashes": [],
 }  # fmt: skip
-"""Of a reference whose commit was not asked for."""
+"""Metadata of a reference whose commit was not requested."""
 NO_METADATA: dict[str, Any] = {
     "numCommitsAhead": 0, "numCommitsBehind": 0, "commitMetaOfHEAD": NO_COMMIT, "commonAncestorHash": "", "numTotalCommits": 0,
 }  # fmt: skip

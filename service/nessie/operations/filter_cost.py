@@ -104,7 +104,7 @@ def _loop(code: str, start: int, end: int, spans: list[tuple[int, int, int]]) ->
 
 
 def size_of(value: Any) -> Size:
-    """Of what a filter is given."""
+    """Size of a value that a filter is given."""
     if isinstance(value, str):
         return Size(1, len(value), 1 + len(value) // TEXT_CHARACTERS_A_STEP)
     parts: list[Any] = []

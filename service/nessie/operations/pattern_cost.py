@@ -14,9 +14,9 @@ from headwater.schemas.errors import InvalidInput
 
 CHARACTER_STEPS = 1
 ANY_STEPS = 12
-"""Of `.` and `[^a]`: every encoding of a character that is not excluded."""
+"""Cost of `.` and `[^a]`: every encoding of a character that is not excluded."""
 FOLDED_STEPS = 30
-"""Of a character whose case does not count."""
+"""Cost of a character whose case is ignored."""
 ESCAPE_STEPS = {"d": 80, "D": 80, "s": 30, "S": 30, "b": 300, "B": 300, "w": 1_500, "W": 1_500, "p": 1_500, "P": 1_500}
 """`\\w` and `\\pL` are hundreds of ranges."""
 SMALL_STATES = 12
@@ -33,7 +33,7 @@ class PatternCost(msgspec.Struct, frozen=True):
     states: int
 
     def steps(self, characters: int) -> int:
-        """Of compiling it and of looking through a text of so many characters, at most."""
+        """Maximum cost of compiling the pattern and searching a text of that many characters."""
         per_character = max(1, self.states // 10) if self.states > SMALL_STATES else 0
         return self.compile_steps + characters * per_character + characters // 50
 
@@ -95,7 +95,7 @@ def _class_end(pattern: str, at: int) -> int:
 
 
 def _atom_steps(atom: str, letter_steps: int) -> int:
-    """Of one character, escape or class."""
+    """Cost of one character, escape or class."""
     total = ANY_STEPS if atom == "." or "[^" in atom else 0
     for part in _ATOM.findall(atom):
         total += ESCAPE_STEPS.get(part[1:2], letter_steps) if part[0] == "\\" else letter_steps

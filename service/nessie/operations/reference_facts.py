@@ -26,7 +26,7 @@ class CommitLine(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> int:
-        """Of commits that are known; what was cut is counted too, for numbers of entries do not change."""
+        """Number of known commits; those that were cut count too, because entry numbers do not change."""
         return sum(section.newest.entry.seq - section.start_seq for section in self.sections)
 
 

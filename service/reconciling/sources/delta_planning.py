@@ -176,7 +176,7 @@ def _metrics(columns: list[_Column], add: Action) -> DataFile:
 
 
 def _value(type: IcebergType, value: Any) -> Any:
-    """Of statistics, or of the text of a partition."""
+    """A value from statistics, or from the text of a partition."""
     if isinstance(type, BooleanType):
         return value if isinstance(value, bool) else {"true": True, "false": False}[value]
     if isinstance(type, IntegerType | LongType):

@@ -133,7 +133,7 @@ def _step(versions: DeltaVersions, version: int) -> Step:
 
 
 def version_of(location: str) -> int:
-    """Of a commit's file."""
+    """The version in the name of a commit's file."""
     name = location.rpartition("/")[2].removesuffix(".json")
     return int(name) if name.isdecimal() else -1
 

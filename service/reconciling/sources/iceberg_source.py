@@ -212,7 +212,7 @@ def _table(table: _Table, tag: str) -> Observation:
 
 
 def _versions_kept(properties: Mapping[str, str]) -> int:
-    """Of the metadata log: a longer one has lost its beginning."""
+    """How many versions the metadata log keeps: a longer log has lost its beginning."""
     given = properties.get(VERSIONS_KEPT, "")
     return int(given) if given.isdecimal() else VERSIONS_KEPT_DEFAULT
 
