@@ -62,6 +62,7 @@ class Cassandra:
     name = "cassandra"
     port_names = ("main", "storage")
     stop_signal = signal.SIGTERM
+    ready_when = "it takes connections of its own protocol"
 
     def choose_data_dir(self, folder: Path) -> Path:
         return folder / "data"

@@ -20,12 +20,20 @@ from headwater.dev.processes import ProcessId, launch_detached, myself, read_pro
 from headwater.dev.state import LOOPBACK, ServerRecord, free_ports, locked, made_whole, write_private
 from headwater.schemas.errors import ServerFailed
 
-METADATA_REQUEST = struct.pack(">hhih", 3, 1, 1, -1) + struct.pack(">i", 0)
-"""Metadata, version 1, correlation 1, no client id; no topics. The answer counts the brokers that serve."""
+OFFSETS_TOPIC = b"__consumer_offsets"
+PROBED_GROUP = b"headwater-probe"
+METADATA_REQUEST = struct.pack(">hhihih", 3, 1, 1, -1, 1, len(OFFSETS_TOPIC)) + OFFSETS_TOPIC
+"""Metadata, version 1, correlation 1, no client id; one topic. The answer counts the brokers that serve."""
+GROUP_REQUEST = struct.pack(">hhihih", 15, 0, 2, -1, 1, len(PROBED_GROUP)) + PROBED_GROUP
+"""DescribeGroups, version 0, correlation 2, no client id; one group, which nobody need have made."""
 QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 MEMORY = ("-Xms256m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 ARCHIVE_TIMEOUT_SECONDS = 120.0
 
+# ⚠ A broker that is late with its heartbeats by `broker.session.timeout.ms` loses its partitions and gets them back. If the
+# offsets topic is still being loaded then, Kafka 4.3.1 takes the end of the earlier load for that of the later one, writes into
+# a coordinator that is half loaded, and may refuse every group until it is started again. With 3 s, busy machines got there. A
+# longer time delays the start after a kill -9 by as much: the controller refuses a new broker while the old one may live.
 PROPERTIES = """process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@{host}:{controller}
@@ -44,7 +52,7 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 share.coordinator.state.topic.num.partitions=1
 group.initial.rebalance.delay.ms=0
-broker.session.timeout.ms=3000
+broker.session.timeout.ms=9000
 broker.heartbeat.interval.ms=500
 controller.quorum.election.timeout.ms=200
 controller.quorum.election.backoff.max.ms=100
@@ -59,6 +67,7 @@ class Kafka:
     name = "kafka"
     port_names: tuple[str, ...] = ("main", "controller")
     stop_signal = signal.SIGTERM
+    ready_when = "it names itself, and its group coordinator has loaded"
 
     def choose_data_dir(self, folder: Path) -> Path:
         return folder / "data"
@@ -73,7 +82,7 @@ class Kafka:
         return _kafka(record, jars, f"-XX:SharedArchiveFile={_archive_file(jars)}")
 
     def is_ready(self, record: ServerRecord) -> bool:
-        """A broker that is still fenced answers too, but names no broker."""
+        """A broker that is still fenced names no broker; one that names itself may still refuse every group."""
         with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, record.ports["main"]), timeout=2) as connection:
             return answers(connection)
         return False
@@ -90,9 +99,31 @@ class Kafka:
 
 
 def answers(connection: socket.socket) -> bool:
-    connection.sendall(struct.pack(">i", len(METADATA_REQUEST)) + METADATA_REQUEST)
-    answer = connection.recv(12)
-    return len(answer) == 12 and struct.unpack(">iii", answer)[2] > 0
+    """Names a broker, and its group coordinator serves, if there is an offsets topic to load."""
+    metadata = _ask(connection, METADATA_REQUEST)
+    (brokers,) = struct.unpack_from(">i", metadata, 4)
+    _, _, topic = metadata.rpartition(OFFSETS_TOPIC)
+    _internal, partitions = struct.unpack_from(">?i", topic)
+    if brokers == 0 or partitions == 0:
+        return bool(brokers > 0)
+    (error,) = struct.unpack_from(">h", _ask(connection, GROUP_REQUEST), 8)
+    return bool(error == 0)
+
+
+def _ask(connection: socket.socket, request: bytes) -> bytes:
+    """The answer behind its length: a correlation id, then the fields."""
+    connection.sendall(struct.pack(">i", len(request)) + request)
+    (length,) = struct.unpack(">i", _receive(connection, 4))
+    return _receive(connection, length)
+
+
+def _receive(connection: socket.socket, length: int) -> bytes:
+    received = b""
+    while len(received) < length:
+        if not (part := connection.recv(length - len(received))):
+            raise ConnectionError("The broker has closed the connection.")
+        received += part
+    return received
 
 
 def _kafka(record: ServerRecord, jars: Path, archive_option: str) -> list[str]:

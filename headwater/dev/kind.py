@@ -30,6 +30,10 @@ class ServerKind(Protocol):
     @property
     def stop_signal(self) -> signal.Signals: ...
 
+    @property
+    def ready_when(self) -> str:
+        """What `is_ready` asks for, in words."""
+
     def choose_data_dir(self, folder: Path) -> Path: ...
 
     def prepare(self, record: ServerRecord, jar_cache: Path, report: Report) -> None:

@@ -41,6 +41,7 @@ class Postgres:
     name = "postgres"
     port_names = ("main",)
     stop_signal = signal.SIGINT
+    ready_when = "it takes connections"
     """The fast shutdown; SIGTERM would wait for every client to leave."""
 
     def choose_data_dir(self, folder: Path) -> Path:

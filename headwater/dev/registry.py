@@ -17,6 +17,7 @@ class Registry:
     name = "registry"
     port_names = ("main",)
     stop_signal = signal.SIGTERM
+    ready_when = "it lists its subjects"
 
     def choose_data_dir(self, folder: Path) -> Path:
         return folder / "data"

@@ -130,7 +130,8 @@ class Server:
                 raise self._failure("ended while it was starting")
             if time.monotonic() > deadline:
                 self.kill9()
-                raise self._failure(f"did not answer within {START_TIMEOUT_SECONDS:.0f} s and was killed")
+                waited = f"was not ready within {START_TIMEOUT_SECONDS:.0f} s and was killed"
+                raise self._failure(f"{waited}; it is ready when {self.kind.ready_when}")
             if self.given_up.wait(READY_POLL_SECONDS):
                 raise self._failure("continues starting, but nobody waits for it any more")
 

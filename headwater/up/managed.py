@@ -38,6 +38,10 @@ class Managed(Protocol):
     def pid(self) -> int | None:
         """None where it does not run."""
 
+    @property
+    def ready_when(self) -> str:
+        """What `is_ready` asks for, in words."""
+
     def launch(self, lock: int, report: Report = silent) -> None:
         """Started when this returns, not yet ready. `HeadwaterError` where it cannot be started."""
 
@@ -57,6 +61,7 @@ class ManagedServer:
         self._server = Server(name, folder, jar_cache=jar_cache, owner=myself(), keeps_data=True)
         self.needs: Sequence[str] = ()
         self.name = name
+        self.ready_when = self._server.kind.ready_when
 
     @property
     def url(self) -> str:
@@ -111,6 +116,7 @@ class ManagedCommand:
         self._folder = folder / name
         self._settings = settings
         self.ready_path = ready_path
+        self.ready_when = f"{ready_path} answers 200"
 
     @property
     def log_file(self) -> Path:

@@ -128,10 +128,14 @@ class _Supervised:
                 answered_at = time.monotonic()
                 self._change("ready")
             elif self.status.state == "ready" and time.monotonic() - answered_at > FAILING_AFTER_SECONDS:
-                self._change("failing", reason="it does not answer, or is not ready any more")
+                self._change("failing", reason=self._why_failing())
             elif self.status.state == "starting":
                 self._change("starting")
         return ""
+
+    def _why_failing(self) -> str:
+        asked = f"it is not ready any more; it is ready when {self.managed.ready_when}"
+        return f"{asked}. If that lasts, end process {self.managed.pid}: it is started again."
 
     def _reported(self, before: str) -> Report:
         """What a launch says of itself while it takes long, e.g. that it fetches jars; then again why it was started."""

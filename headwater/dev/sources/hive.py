@@ -46,6 +46,7 @@ class Hive:
     name = "hive"
     port_names = ("main",)
     stop_signal = signal.SIGTERM
+    ready_when = "it answers calls"
 
     def choose_data_dir(self, folder: Path) -> Path:
         return folder / "data"

@@ -18,6 +18,7 @@ class Nessie:
     name = "nessie"
     port_names = ("main", "management")
     stop_signal = signal.SIGTERM
+    ready_when = "it names its main branch"
 
     def choose_data_dir(self, folder: Path) -> Path:
         return folder / "data"

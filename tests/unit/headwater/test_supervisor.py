@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from headwater.dev.kind import Report, silent
@@ -29,6 +30,7 @@ class Fake:
         self.launches = 0
         self.refusals = 0
         self.answers = True
+        self.ready_when = "it answers"
         self._done = done
 
     def launch(self, lock: int, report: Report = silent) -> None:
@@ -90,6 +92,22 @@ def test_a_process_that_ends_or_cannot_start_is_started_again_and_says_why() -> 
     assert "not now." in restarts[0].reason and "it has ended" in restarts[1].reason
     starts = [status.reason for status in told if status.state == "starting" and status.pid is None]
     assert starts.count("fetching jars") == 3 and starts[-1].startswith("it has ended"), "then again why it was started"
+
+
+def test_a_process_that_is_not_ready_any_more_says_when_it_would_be_and_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.up.supervisor.FAILING_AFTER_SECONDS", 0.0)
+    one = Fake("one", [])
+    supervisor = Supervisor([one], 0)
+    supervisor.start()
+    wait_until(lambda: supervisor.is_ready)
+    one.answers = False
+    wait_until(lambda: supervisor.statuses[0].state == "failing")
+    reason = supervisor.statuses[0].reason
+    assert "it is ready when it answers." in reason and f"end process {one.pid}" in reason
+    one.pid = None
+    one.answers = True
+    wait_until(lambda: one.launches == 2 and supervisor.is_ready)
+    supervisor.stop()
 
 
 def test_a_narrow_screen_shows_addresses_and_reasons_whole() -> None:
