@@ -1,4 +1,4 @@
-"""Computes how long to wait after a failure, and raises it when a further try cannot help."""
+"""Computes how long to wait after a failure, and raises the error when another try cannot help."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headwater.schemas.errors import CursorAhead, HeadwaterError
 FIRST_SECONDS = 0.2
 SECONDS_MAX = 30.0
 BEHIND_TRIES_MAX = 20
-"""A server whose log ends before a cursor has lost history, e.g. was restored from a backup: that is not waited out."""
+"""If a server's log ends before the cursor, it has lost history, e.g. by a restore from a backup: waiting does not help."""
 
 
 class Backoff:
@@ -24,7 +24,7 @@ class Backoff:
         tries_max: int | None = None,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """`tries_max` in a row; None continues forever."""
+        """Tries in a row before giving up; None continues forever."""
         self._first_seconds = first_seconds
         self._seconds_max = seconds_max
         self._tries_max = tries_max
@@ -35,7 +35,7 @@ class Backoff:
         self.failures = 0
 
     def after(self, error: HeadwaterError) -> float:
-        """Seconds to wait. Raises the error if trying again cannot help, or has not helped often enough."""
+        """Seconds to wait. Raises the error if trying again cannot help, or has failed too often."""
         self.failures += 1
         tries_max = BEHIND_TRIES_MAX if isinstance(error, CursorAhead) and self._tries_max is None else self._tries_max
         if not error.retriable or (tries_max is not None and self.failures >= tries_max):

@@ -1,4 +1,4 @@
-"""Files that a crash or a full disk leaves readable: replaced as a whole, or extended by whole lines."""
+"""Files that stay readable after a crash or on a full disk: replaced as a whole, or extended by whole lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 @contextmanager
 def replaced_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write, which takes the name `path` when the block has ended well and its content is on disk."""
+    """A file to write, which gets the name `path` when the block has succeeded and its content is on disk."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:
@@ -25,7 +25,8 @@ def replaced_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """On disk when this returns. ⚠ A line that an earlier writer left torn is ended first, so that it spoils no other one."""
+    """On disk when this returns. ⚠ A line that an earlier writer left truncated is ended first, so that it spoils no other
+    line."""
     is_new = not path.exists()
     with path.open("ab") as file:
         file.write((b"\n" if ends_torn(path) else b"") + line + b"\n")
@@ -45,7 +46,7 @@ def ends_torn(path: Path) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """So that a new name survives a power cut too."""
+    """So that a new name survives a power failure too."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -19,8 +19,8 @@ _decode = msgspec.json.Decoder(Change).decode
 
 
 def write_changes(path: Path, changes: Iterable[Change]) -> int:
-    """By the file's ending, .jsonl or .parquet; how many there were. A file that is there is not overwritten. ⚠ The name
-    appears when the file is whole: one that ends too early would pass for a shorter history."""
+    """The format follows the file's ending, .jsonl or .parquet; returns how many there were. An existing file is not
+    overwritten. ⚠ The name appears only when the file is complete: a truncated one would pass for a shorter history."""
     if path.exists():
         raise InvalidInput(f"{path} exists already.", field="FILE", remedy="Name a new file.")
     match path.suffix:
@@ -32,7 +32,7 @@ def write_changes(path: Path, changes: Iterable[Change]) -> int:
 
 
 def read_changes(path: Path) -> Iterator[Change]:
-    """One after the other, in bounded memory; a line that is not a Change is named."""
+    """One after the other, in bounded memory; a line that is not a Change is reported."""
     if not path.exists():
         raise InvalidInput(f"{path} does not exist.", field="FILE", remedy="Name a file that `audit export` wrote.")
     yield from _read_parquet(path) if path.suffix == ".parquet" else _read_lines(path)

@@ -1,6 +1,6 @@
 """Reads each pointer's Changes from a commits topic for an audit, sorted in files so that memory stays bounded.
 
-Where history was published again, only what followed counts; generations that continue one another are put together in order.
+If a history was published again, only what followed counts; generations that continue one another are put in order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FetchChange = Callable[[str, int], Change | None]
 
 
 class _Pointer:
-    """One file for each generation: where partitions were added, an older one may be read after a newer one."""
+    """One file for each generation: if partitions were added, an older one may be read after a newer one."""
 
     def __init__(self, stem: Path) -> None:
         self._stem = stem
@@ -44,7 +44,7 @@ class _Pointer:
         return [self._file(generation) for generation in sorted(self._generations)]
 
     def begin(self, record: FeedRecord, after_seq: int, anchor: str) -> None:
-        """Nothing of what came in earlier generations counts any more."""
+        """Discards everything that came in earlier generations."""
         for generation in [one for one in self._generations if one <= record.generation]:
             self._file(generation).unlink(missing_ok=True)
             del self._generations[generation]
@@ -57,7 +57,7 @@ class _Pointer:
         self._generations.setdefault(generation, []).append(change)
 
     def first_is_lower(self, record: FeedRecord) -> bool:
-        """Whether an earlier generation is read after a later one had been taken for the beginning."""
+        """Whether an earlier generation is read after a later one was taken for the beginning."""
         return self.after_seq is None or record.seq <= self.after_seq
 
     def flush(self) -> None:
@@ -72,7 +72,7 @@ class _Pointer:
 
 
 class KafkaHistory:
-    """Read once by `load`; what it then gives is as it came, unchecked."""
+    """Read once by `load`; what it returns is unchecked, in the order of arrival."""
 
     def __init__(
         self, source: KafkaSource, folder: Path, fetch: FetchChange | None = None, schema_by_id: SchemaById | None = None
@@ -97,7 +97,7 @@ class KafkaHistory:
         return itertools.chain.from_iterable(read_changes(file) for file in self._pointers[pointer].files if file.exists())
 
     async def load(self) -> int:
-        """All that is committed to the topic now; how many Changes there are."""
+        """Everything that is committed to the topic now; returns how many Changes there are."""
         count = 0
         try:
             partitions = await find_partitions(self._source)

@@ -14,11 +14,11 @@ from headwater.schemas.change import COMMITTING_KINDS, Base, Change, KeyPath, Op
 from headwater.schemas.errors import ChainBroken, PointerNotFound
 
 BASES_MAX = 1_000
-"""Branches of branches that one replay follows."""
+"""How many branches of branches one replay follows."""
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """What stands at a key."""
+    """The content of a key."""
 
     content_id: str
     type: str
@@ -39,13 +39,13 @@ class History(Protocol):
     """What an audit asks of a store or a server."""
 
     def pointers(self) -> Iterator[str]:
-        """All with a history, in order of name."""
+        """All pointers with a history, in order of name."""
 
     def range(self, pointer: str) -> tuple[int, int]:
-        """The oldest and the newest seq that there are."""
+        """The oldest and the newest existing seq."""
 
     def anchor(self, pointer: str) -> str | None:
-        """The entry id before the oldest entry, where history was cut and that is known."""
+        """The entry id before the oldest entry, if history was cut and the id is known."""
 
     def changes(self, pointer: str, after_seq: int, to_seq: int) -> Iterator[Change]:
         """Entries (after_seq, to_seq], oldest first."""
@@ -54,11 +54,11 @@ class History(Protocol):
         """The seq of the newest entry at a commit or not later than a time."""
 
     def stored_state(self, pointer: str, seq: int) -> State:
-        """As the index has it; a state with a missing part is expired."""
+        """The state as the index has it; `CursorExpired` if a part is missing."""
 
 
 def replayed_state(history: History, pointer: str, to_seq: int, depth: int = 0) -> State:
-    """As the Changes add up: from the first entry, or over the oldest state that is left where history was cut."""
+    """The state as the Changes add up: from the first entry, or, if history was cut, on top of the oldest remaining state."""
     if depth > BASES_MAX:
         raise PointerNotFound(f"more than {BASES_MAX} branches stand on one another.", field="pointer")
 
@@ -91,7 +91,7 @@ def mismatches(expected: State, found: State) -> Iterator[Mismatch]:
 
 
 def _apply(state: State, change: Change) -> None:
-    """⚠ Keys are emptied first, then filled: two tables may change names, and a table may take the place of another one."""
+    """⚠ Keys are emptied first, then filled: two tables may swap names, and a table may take the place of another one."""
     for op in sorted(change.operations, key=_fills):
         source = op.key if op.from_key is None else op.from_key
         before = state.pop(source, None)
@@ -106,5 +106,5 @@ def _apply(state: State, change: Change) -> None:
 
 
 def _fills(op: Operation) -> bool:
-    """A put on a key that the same Change empties finds nothing there, wherever it stands in it."""
+    """A put on a key that the same Change empties finds nothing there, wherever it comes in the Change."""
     return op.op == Op.PUT

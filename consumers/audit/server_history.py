@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class ServerHistory:
-    """As it is when it is asked first: what is committed later is of the next audit."""
+    """Fixed when it is first read: later commits are left to the next audit."""
 
     def __init__(self, client: httpx.Client, target: FeedTarget) -> None:
         self._client = client
@@ -42,7 +42,7 @@ class ServerHistory:
         return listed.oldest_seq, listed.seq
 
     def anchor(self, pointer: str) -> None:
-        """⚠ The feed does not show it: where history has expired, it is verified from its second entry on."""
+        """⚠ The feed does not show it: if history has expired, it is verified from its second entry on."""
 
     def changes(self, pointer: str, after_seq: int, to_seq: int) -> Iterator[Change]:
         if to_seq <= after_seq:
@@ -50,7 +50,7 @@ class ServerHistory:
         poll = HttpPoll(self._client, msgspec.structs.replace(self._target, pointers=(pointer,)))
         for received in poll.receive(str(after_seq), follow=False):
             for frame in received.frames:
-                if frame.filtered:  # nobody asked for less: an audit of a part would find gaps that are none
+                if frame.filtered:  # nobody asked for less: auditing a part would report false gaps
                     raise NotPermitted(
                         f"{pointer}: some of its Changes are withheld from this token.",
                         field="pointer",
@@ -65,7 +65,7 @@ class ServerHistory:
         return self._get("snapshot", [("pointer", pointer), ("at", cursor), ("limit", 1)], StatePage).at.seq
 
     def stored_state(self, pointer: str, seq: int) -> State:
-        """⚠ Of a token that may not see all of it, `changes` says so."""
+        """⚠ If the token may not see all of it, `changes` says so."""
         if seq == 0:
             return {}
         page = self._get("snapshot", [("pointer", pointer), ("at", str(seq))], StatePage)

@@ -1,7 +1,7 @@
 """Checks that one pointer's Changes are complete and unaltered, or names the first that is not. Pure.
 
 Each entry's id is recomputed over its predecessor's: a single flipped bit anywhere shows at the entry that has it, and a
-missing, doubled or exchanged entry at the one behind it.
+missing, repeated or swapped entry at the one after it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     last_seq: int
     last_entry_id: str
     anchored: bool
-    """Whether the first entry was checked against its predecessor too: it is the first of all, or its anchor was known."""
+    """Whether the first entry was checked against its predecessor too: it is the very first one, or its anchor was known."""
     flaw: Flaw | None = None
 
     @property
@@ -40,7 +40,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def verify(pointer: str, changes: Iterable[Change], *, after_seq: int = 0, anchor: str | None = None) -> Verification:
-    """`anchor` is the id of entry `after_seq`; without it a history that was cut is checked from its second entry on."""
+    """`anchor` is the id of entry `after_seq`; without it, a history that was cut is checked from its second entry on."""
     previous = "" if after_seq == 0 else anchor
     anchored = previous is not None
     seq, count, first, last = after_seq, 0, 0, None

@@ -1,8 +1,8 @@
 """Checks frames of one pointer: each Change passes once and in order, or the gap before it is named. Pure.
 
-Drops what is at or below the last seen entry, after checking that it is the same; delivers what follows; and else stops: the
-caller repairs from the log. Two ids for one seq are two histories: `CursorReset`. Used by every client, so that no transport
-has an opinion of its own about what complete means.
+Drops what is at or below the last seen entry, after checking that it is the same; delivers what follows directly; otherwise
+stops, and the caller repairs from the log. Two ids for one seq are two histories: `CursorReset`. Every client uses it, so that
+all transports share one definition of completeness.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from headwater.schemas.frame import Frame
 from headwater.schemas.redaction import is_partial
 
 REMEMBERED_ENTRIES_MAX = 1_000
-"""Of how many newest entries the ids are kept, to distinguish a repeated entry from a changed one."""
+"""How many of the newest entry ids are kept, to distinguish a repeated entry from a changed one."""
 
 
 class Gap(Exception):
@@ -34,17 +34,17 @@ class Chain:
     """What one reader has seen of one pointer."""
 
     def __init__(self, pointer: str, seq: int, entry_id: str = "") -> None:
-        """`entry_id` of the entry `seq`, where it is known: the first Change is then checked against it."""
+        """`entry_id` is the id of entry `seq`, if it is known: the first Change is then checked against it."""
         self.pointer = pointer
         self.seq = seq
         self._ids: OrderedDict[int, str] = OrderedDict({seq: entry_id} if entry_id or seq == 0 else {})
 
     def id_of(self, seq: int) -> str:
-        """Empty where it is not remembered."""
+        """Empty if it is not remembered."""
         return self._ids.get(seq, "")
 
     def accept(self, frame: Frame) -> list[Change]:
-        """The Changes of the frame that are new. `Gap` if it begins beyond what was seen; `ChainBroken` if it contradicts."""
+        """The new Changes of the frame. `Gap` if it begins beyond what was seen; `ChainBroken` if it contradicts."""
         if frame.pointer != self.pointer:
             raise ChainBroken(f"a frame of {frame.pointer!r} came to the reader of {self.pointer!r}.")
         if frame.from_seq > self.seq:
@@ -71,9 +71,9 @@ class Chain:
         return True
 
     def _check_link(self, change: Change) -> None:
-        """Recompute the id over the predecessor's, where the predecessor was seen."""
+        """Recompute the id over the predecessor's, if the predecessor was seen."""
         previous = self._ids.get(change.seq - 1)
-        if is_partial(change):  # proven by what comes behind it, whose id covers this one's
+        if is_partial(change):  # proven by what follows it, whose id covers this one's
             return
         if previous is not None and recomputed_entry_id(change, previous) != change.entry_id:
             raise ChainBroken(
@@ -87,7 +87,7 @@ class Chain:
 
 
 def _check_shape(frame: Frame) -> None:
-    """What no transport may ever deliver: disorder, repetition or a hole within one frame."""
+    """What no transport may ever deliver: disorder, repetition or a gap within one frame."""
     seqs = [change.seq for change in frame.changes]
     within = all(frame.from_seq < seq <= frame.to_seq for seq in seqs)
     if frame.to_seq < frame.from_seq or not within or any(a >= b for a, b in pairwise(seqs)):

@@ -15,21 +15,19 @@ from headwater.schemas.errors import NotAuthenticated
 
 SYSTEM_REALM = "::system::"
 RENEW_SHARE = 0.8
-"""Of a token's life; then the next request fetches another one."""
+"""The share of a token's lifetime after which the next request fetches another one."""
 
 
 class Token(msgspec.Struct, frozen=True):
-    """What a server gives out for a client's id and secret."""
+    """What a server issues for a client's id and secret."""
 
     access_token: str
     expires_in: float = 3_600.0
 
 
 class ClientCredentials(httpx.Auth):
-    """OAuth 2 client credentials; thread-safe, for clients that wait and for such that do not.
-
-    ⚠ Only the token's response is read here. httpx could read them all, and then a stream that never ends would never begin.
-    """
+    """OAuth 2 client credentials; thread-safe, for both sync and async clients. ⚠ Only the token's response is read here. httpx
+    could read every response, and then a stream that never ends would never begin."""
 
     def __init__(
         self, server: str, client_id: str, client_secret: str, now_seconds: Callable[[], float] = time.monotonic
@@ -96,7 +94,7 @@ class ClientCredentials(httpx.Auth):
 
 
 def realm_of_path(path: str) -> str:
-    """`/feed/v1/{realm}/…` and `/manage/v1/{realm}/…`; realms themselves are the system's."""
+    """`/feed/v1/{realm}/…` and `/manage/v1/{realm}/…`; calls about realms themselves belong to the system."""
     parts = path.split("/")
     name = unquote(parts[3]) if len(parts) > 3 else ""
     return SYSTEM_REALM if parts[1] == "manage" and name == "realms" else name

@@ -84,7 +84,7 @@ def check_server_url(url: str) -> str:
 
 
 def trust(ca: str) -> ssl.SSLContext | bool:
-    """The certificates of a PEM file; the system's and SSL_CERT_FILE's, if none is named."""
+    """The certificates of a PEM file; without one, the system's and those of SSL_CERT_FILE."""
     if not ca:
         return True
     try:

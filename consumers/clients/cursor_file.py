@@ -13,7 +13,7 @@ class CursorFile:
         self._path = path
 
     def read(self) -> str | None:
-        """None where there is no file. ⚠ An empty one is not a first run: to begin again would skip or repeat silently."""
+        """None if there is no file. ⚠ An empty file is not a first run: starting over would skip or repeat silently."""
         try:
             cursor = self._path.read_text().strip()
         except FileNotFoundError:

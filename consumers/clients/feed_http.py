@@ -28,7 +28,7 @@ from headwater.schemas.http.feed_json import FeedPage, Problem, Range
 PAGE_CHANGES = 500
 CONNECT_SECONDS = 5.0
 SILENT_SECONDS = 15.0
-"""How long a server may take to answer beyond what it was asked to wait: idle is not dead, silent is."""
+"""How long a server may take to answer beyond the wait that was requested: an idle connection is not dead, a silent one is."""
 CERTIFICATE_REFUSED = "CERTIFICATE_VERIFY_FAILED"
 LEVEL_SEPARATOR = "\x1f"
 
@@ -39,7 +39,7 @@ _decode_problem = msgspec.json.Decoder(Problem).decode
 
 
 class FeedTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """Which feed is read: the pointers of a realm of a server, less what the filter hides."""
+    """Which feed is read: the pointers of a realm of a server, minus what the filter hides."""
 
     server: str
     """Its address, e.g. http://127.0.0.1:8181."""
@@ -47,7 +47,7 @@ class FeedTarget(msgspec.Struct, frozen=True, kw_only=True):
     pointers: tuple[str, ...] = ()
     filter: Filter = NO_FILTER
     token: str = ""
-    """Sent as bearer token, where the server asks for one."""
+    """Sent as bearer token, if the server requires one."""
 
     def url(self, path: str) -> str:
         return f"{self.server.rstrip('/')}/feed/v1/{quote(self.realm, safe='')}/{path}"
@@ -73,7 +73,7 @@ def filter_query(filter: Filter) -> Query:
 
 
 def _prefix_text(prefix: KeyPath) -> str:
-    """⚠ One level with a dot in it would be read as two: refused, rather than answered with another feed."""
+    """⚠ A level that contains a dot would be read as two levels: refused, rather than answered with another feed."""
     if len(prefix) == 1 and "." in prefix[0]:
         raise InvalidInput(f"{prefix[0]!r} cannot be sent as one level.", field="prefix", remedy="Filter by a level below it.")
     return LEVEL_SEPARATOR.join(prefix)
@@ -87,7 +87,7 @@ def timeout(wait_seconds: float = 0.0, silent_seconds: float = SILENT_SECONDS) -
 
 
 def received_of(body: bytes | str, target: FeedTarget) -> Received:
-    """A page as frames; what is not a page came from something that is not the feed."""
+    """A page as frames; anything that is not a page did not come from a feed."""
     try:
         page = _decode_page(body)
     except msgspec.DecodeError as error:
@@ -129,7 +129,7 @@ def _only_pointer(page: FeedPage, target: FeedTarget) -> str:
 
 
 def error_of(status: int, body: bytes, headers: Mapping[str, str]) -> HeadwaterError:
-    """The server's own error, typed as it was there."""
+    """The server's own error, with the type it had there."""
     try:
         return problem_error(_decode_problem(body), _retry_after(headers))
     except msgspec.DecodeError:
@@ -150,7 +150,7 @@ def problem_error(problem: Problem, retry_after: Mapping[str, Fact] | None = Non
 
 
 def unreachable(server: str, error: httpx.TransportError) -> HeadwaterError:
-    """`sent` says whether the server may have seen the request. A certificate that is not trusted is not worth a retry."""
+    """`sent` says whether the server may have seen the request. An untrusted certificate is not worth a retry."""
     if CERTIFICATE_REFUSED in str(error):
         return InvalidInput(
             f"the certificate of {server} is not trusted: {str(error).partition(CERTIFICATE_REFUSED)[2].lstrip('] ')}",

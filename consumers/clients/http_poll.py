@@ -1,6 +1,6 @@
 """Polls or long-polls pages of the HTTP feed: the transport that every network lets through.
 
-What has not changed costs the server next to nothing: each question names the answer that is known (ETag), and is answered
+Polling without changes costs the server next to nothing: each request names the response that is known (ETag), and is answered
 with 304.
 """
 
@@ -19,12 +19,12 @@ from headwater.schemas.errors import ChainBroken
 from headwater.schemas.frame import Frame
 
 WAIT_SECONDS = 20.0
-"""How long the server holds a question that it has no news for."""
+"""How long the server holds a request when it has nothing new."""
 C = TypeVar("C", httpx.Client, httpx.AsyncClient)
 
 
 class _PollRequest:
-    """One pass of questions: what to send next, and what an answer means."""
+    """One series of requests: what to send next, and what a response means."""
 
     def __init__(self, target: FeedTarget, after: str, *, limit: int, wait_seconds: float) -> None:
         self.after = after
@@ -40,8 +40,8 @@ class _PollRequest:
 
     @property
     def query(self) -> Query:
-        """⚠ Waits only behind a token. `latest` is answered at once: if that answer came after a wait and were lost, the next
-        question would begin at a later `latest`."""
+        """⚠ Waits only with a token. `latest` is answered at once: if that response came after a wait and were lost, the next
+        request would begin at a later `latest`."""
         query = [*self._target.query(self.after), ("limit", self._limit)]
         return [*query, ("wait", self._wait_seconds)] if self._wait_seconds and is_cursor(self.after) else query
 
@@ -66,7 +66,7 @@ class _PollRequest:
 
 
 class _Poll(Generic[C]):
-    """What to ask. The client is the caller's: pools, proxies and certificates are set there."""
+    """What to request. The client is the caller's: pools, proxies and certificates are set there."""
 
     def __init__(self, client: C, target: FeedTarget, *, limit: int = PAGE_CHANGES, wait_seconds: float = WAIT_SECONDS) -> None:
         self._client: C = client
@@ -90,7 +90,7 @@ class HttpPoll(_Poll[httpx.Client]):
                 return
 
     def frames(self, pointer: str, from_seq: int, to_seq: int) -> Iterator[Frame]:
-        """The log's side: what fills a gap."""
+        """The log's side: fills gaps."""
         asking = self._log_of(pointer, from_seq)
         while from_seq < to_seq:
             frame = _repairing(self._ask(asking), from_seq)
@@ -139,7 +139,7 @@ def _advances(received: Received) -> bool:
 
 
 def _repairing(received: Received, from_seq: int) -> Frame:
-    """⚠ A log that has nothing behind what was announced must not be asked forever."""
+    """⚠ A log that has nothing after what was announced must not be asked forever."""
     for frame in received.frames:
         if frame.from_seq <= from_seq < frame.to_seq:
             return frame

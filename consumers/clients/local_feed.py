@@ -20,9 +20,9 @@ from headwater.schemas.frame import Frame
 
 PAGE_CHANGES_MAX = 1_000
 SCANNED_ENTRIES_MAX = 1_000
-"""How far one filtered page looks: it then answers with an empty range, so that an idle reader advances."""
+"""How far one filtered page looks: it then returns an empty range, so that an idle reader advances."""
 IDLE_SECONDS = 5.0
-"""How long a follower waits before it looks again: idle is not dead."""
+"""How long a follower waits before it looks again, even if nothing wakes it."""
 
 
 class FeedPage(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class FeedPage(msgspec.Struct, frozen=True):
 
 
 class LocalFeed:
-    """The feed of one realm. Polling at the head reads one row every five seconds: whether the realm is still there."""
+    """The feed of one realm. Polling at the head reads one row every five seconds: whether the realm still exists."""
 
     def __init__(self, kernel: RealmKernel, watch: HeadWatch) -> None:
         self._kernel = kernel
@@ -49,7 +49,7 @@ class LocalFeed:
     def page(
         self, pointer: str, after: Position, *, limit: int = 100, filter: Filter = NO_FILTER, wait_seconds: float = 0.0
     ) -> FeedPage:
-        """At least one Change if there is one, never a part of one. With `wait_seconds`, waits that long for the first."""
+        """At least one Change if there is one, never a partial one. With `wait_seconds`, waits that long for the first."""
         _check_limit(limit)
         head = self._watch.head_or_end(pointer)
         if wait_seconds > 0 and stands_at(after, head):
@@ -61,7 +61,7 @@ class LocalFeed:
     async def page_async(
         self, pointer: str, after: Position, *, limit: int = 100, filter: Filter = NO_FILTER, wait_seconds: float = 0.0
     ) -> FeedPage:
-        """The same for asyncio: waiting takes no thread, and reading does not hold up the loop."""
+        """The same for asyncio: waiting takes no thread, and reading does not block the loop."""
         _check_limit(limit)
         head = await self._watch.wait_async(pointer, after.seq, 0.0)
         if wait_seconds > 0 and stands_at(after, head):
@@ -75,7 +75,7 @@ class LocalFeed:
     def follow(
         self, pointer: str, after: Position, *, filter: Filter = NO_FILTER, page_changes: int = 100
     ) -> Iterator[FeedPage]:
-        """Pages without end, also empty ones: each is a bookmark."""
+        """Pages without end, including empty ones: each is a bookmark."""
         while True:
             page = self.page(pointer, after, limit=page_changes, filter=filter, wait_seconds=IDLE_SECONDS)
             after = page.last

@@ -13,7 +13,7 @@ from headwater.schemas.frame import Frame
 
 PAGE_CHANGES = 100
 WAIT_SECONDS = 1.0
-"""For news of all pointers together."""
+"""How long one wait for new entries of all pointers lasts."""
 
 
 class LocalTransport:
@@ -37,7 +37,7 @@ class LocalTransport:
                 return
 
     def frames(self, pointer: str, from_seq: int, to_seq: int) -> Iterator[Frame]:
-        """The log's side: what fills a gap."""
+        """The log's side: fills gaps."""
         position = self._feed.start(pointer, from_seq)
         while position.seq < to_seq:
             page = self._page(pointer, position, 0.0)
@@ -51,7 +51,7 @@ class LocalTransport:
 
 
 class AsyncOf:
-    """A log for readers on an event loop. Its reads are short and rare: gaps are."""
+    """A log for readers on an event loop. It reads on the loop, because gaps are rare and reads short."""
 
     def __init__(self, log: Log) -> None:
         self._log = log

@@ -12,7 +12,7 @@ from headwater.schemas.frame import Frame
 
 
 class Positions:
-    """What one reader has seen of its pointers, and what of that its user has been given. Does no I/O."""
+    """What one reader has seen of its pointers, and how much of that was returned to its user. Does no I/O."""
 
     def __init__(self, after: str) -> None:
         self.cursor = after
@@ -26,8 +26,8 @@ class Positions:
                 self._begin(pointer, position)
 
     def begin(self, received: Received) -> None:
-        """⚠ Turns `latest` and the like into a token of where this first answer begins, without taking it: sent again, they
-        would mean a later entry and skip what lies between."""
+        """⚠ Turns `latest` and similar into a token for the place where this first response begins, without taking it: sent
+        again, `latest` would mean a later entry and skip those in between."""
         if is_cursor(self.cursor) or not is_cursor(received.cursor):
             return
         token = decode_cursor(received.cursor)
@@ -43,7 +43,7 @@ class Positions:
         ]
 
     def take(self, received: Received) -> Iterator[Change]:
-        """What is new in it, by time; `cursor` moves with every Change, and behind the whole with the end."""
+        """Its new Changes, by time; `cursor` moves with every Change, and to the end after all of them."""
         new: list[Change] = []
         for frame in received.frames:
             new += self._chain(frame).accept(frame)
@@ -61,7 +61,7 @@ class Positions:
             self._given.update(decode_cursor(received.cursor).positions)
 
     def _move_cursor(self) -> None:
-        """Realm instance and filter are the server's to say; without a token of its the old cursor stays, which repeats."""
+        """Realm instance and filter are the server's to say; without a token from it the old cursor stays, which repeats."""
         token = self._newest_token
         if token is not None:
             positions = {pointer: self._given.get(pointer, position) for pointer, position in token.positions.items()}
@@ -72,7 +72,7 @@ class Positions:
         return all(pointer in self._chains and self._chains[pointer].seq >= seq for pointer, seq in heads.items())
 
     def _chain(self, frame: Frame) -> Chain:
-        """A reader that knows nothing of a pointer begins where its first frame does."""
+        """A reader that knows nothing of a pointer begins at its first frame."""
         if frame.pointer not in self._chains:
             self._begin(frame.pointer, Position(frame.from_seq, b""))
         return self._chains[frame.pointer]

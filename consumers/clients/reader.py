@@ -1,7 +1,7 @@
 """Reads checked Changes over any transport: reconnects, repairs gaps, and resumes from a cursor.
 
 Retriable failures are retried with growing pauses; a dead cursor (`CursorExpired`, `CursorReset`) and a broken chain are
-raised: no retry repairs them.
+raised, because no retry repairs them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from headwater.schemas.errors import ChainBroken, HeadwaterError
 from headwater.schemas.frame import Frame
 
 TRIES_MAX = 6
-"""In a row, of a reader that does not follow."""
+"""Failures in a row, for a reader that does not follow."""
 
 
 class ReaderCore:
@@ -75,9 +75,9 @@ class Reader:
         return self._core.positions.cursor
 
     def begin(self, *, follow: bool = True) -> str:
-        """The cursor as a token of the server: from now on `latest` is the entry that is the latest now. ⚠ Store it before you
+        """The cursor as a token of the server: from now on `latest` is fixed to the current newest entry. ⚠ Store it before you
         act on the first Change; otherwise a restart begins at a later `latest`. With `follow`, waits for a server that is
-        away."""
+        unavailable."""
         backoff = self._core.backoff(follow)
         while not self._core.has_begun:
             try:
@@ -87,8 +87,8 @@ class Reader:
         return self.cursor
 
     def changes(self, *, follow: bool = True) -> Iterator[Change]:
-        """With `follow`, without end, whatever the server does; otherwise up to the heads, or until the server has failed too
-        often."""
+        """With `follow`, runs without end, whatever the server does; otherwise up to the heads, or until the server has failed
+        too often."""
         core, backoff = self._core, self._core.backoff(follow)
         while True:
             try:

@@ -12,7 +12,7 @@ from headwater.persistence.store import RealmKernel
 from headwater.schemas.errors import CursorReset, NotFound
 
 LOOK_SECONDS = 5.0
-"""Between two looks of a reader that is given nothing."""
+"""Seconds between two checks by a reader that receives nothing."""
 GIVEN_UP = frozenset({RealmStatus.PURGING, RealmStatus.PURGED})
 
 
@@ -27,8 +27,7 @@ class RealmWatch:
         return self._clock() >= self._next_look
 
     def look(self) -> None:
-        """`CursorReset` if the realm is gone, for every reader that asks. One that is closed may open again: it is waited
-        for."""
+        """`CursorReset` if the realm is gone, for every reader that asks. A closed realm may open again: it is waited for."""
         self._require_there()
         self._next_look = self._clock() + LOOK_SECONDS
 

@@ -29,7 +29,7 @@ from headwater.schemas.http.feed_json import EndReason, StreamEnd, StreamEvent
 
 HEARTBEAT_SECONDS = 5.0
 EVENT_BYTES_MAX = 256 * 1024 * 1024
-"""Of one event: a stream that never ends one must not fill the memory."""
+"""Maximum size of one event: a stream that never ends an event must not fill the memory."""
 
 _decode_end = msgspec.json.Decoder(StreamEnd).decode
 
@@ -57,8 +57,8 @@ class StreamRequest(TypedDict):
 
 
 class EventParser:
-    """Parses events as the WHATWG standard defines them; `retry` is ignored. ⚠ Lines end with LF, CR or both and with nothing
-    else: texts of commits may contain every other line separator."""
+    """Parses events as the WHATWG standard defines them; `retry` is ignored. ⚠ Only LF, CR and CRLF end a line: commit messages
+    may contain any other line separator."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -111,8 +111,8 @@ class StreamExchange:
         self._parser = EventParser()
 
     def request(self) -> StreamRequest:
-        """⚠ Last-Event-ID is the standard's way to resume, and it wins over `after`: proxies and browsers that repeat a request
-        do not know `after`."""
+        """⚠ Last-Event-ID is the standard's way to resume, and takes precedence over `after`: proxies and browsers that repeat
+        a request do not know `after`."""
         headers = self._target.headers | {"accept": "text/event-stream"}
         return {
             "method": "GET",
@@ -123,7 +123,7 @@ class StreamExchange:
         }
 
     def feed(self, chunk: bytes) -> Iterator[Received]:
-        """Raises what the server says when it ends the stream. Events of a later version are skipped."""
+        """Raises the error with which the server ends the stream. Events of a later version are skipped."""
         for event in self._parser.feed(chunk):
             match event.event:
                 case StreamEvent.CHANGES | StreamEvent.BOOKMARK:

@@ -11,18 +11,18 @@ from headwater.schemas.frame import Frame
 
 
 class Received(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer, event or batch of records: at most one frame a pointer, in any order."""
+    """One response, event or batch of records: at most one frame per pointer, in any order."""
 
     frames: tuple[Frame, ...] = ()
     cursor: str = ""
-    """Continues after the frames."""
+    """The cursor after the frames."""
     heads: dict[str, int] = {}
     """By pointer: the newest seq that was known."""
 
 
 class Transport(Protocol):
     def receive(self, after: str, *, follow: bool) -> Iterator[Received]:
-        """From the cursor on. Without `follow` it ends at the heads; with it only by an error."""
+        """Frames after the cursor. Without `follow` it ends at the heads; with it, only by an error."""
         ...
 
 

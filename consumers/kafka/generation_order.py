@@ -1,7 +1,7 @@
 """Orders records of several partitions generation by generation. Does no I/O.
 
-When a topic gets more partitions, pointers move to other ones. ⚠ What comes later of a pointer must not be taken before what is
-left of it in its old partition: it would look like a gap, or, worse, like the place where the pointer begins.
+When a topic gets more partitions, pointers move to other ones. ⚠ A pointer's later records must not be taken before those that
+are left in its old partition: they would look like a gap, or, worse, like the place where the pointer begins.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Fetched(NamedTuple):
 
 
 class GenerationOrder:
-    """Holds records back while other partitions may still bring some of an earlier generation."""
+    """Holds records back while other partitions may still deliver some of an earlier generation."""
 
     def __init__(self) -> None:
         self._waiting: dict[TopicPartition, deque[Fetched]] = {}
@@ -47,12 +47,12 @@ class GenerationOrder:
 
     @property
     def waiting(self) -> frozenset[TopicPartition]:
-        """Partitions of which records are held: none of these brings an earlier generation than that of its first one."""
+        """Partitions with held records: none of them delivers an earlier generation than that of its first one."""
         return frozenset(self._waiting)
 
     @property
     def is_blocked(self) -> bool:
-        """Whether all that is held is of generations that may not be taken yet."""
+        """Whether all held records are of generations that may not be taken yet."""
         partition = self._lowest()
         return partition is not None and self._waiting[partition][0].record.generation > self._open
 
@@ -63,11 +63,11 @@ class GenerationOrder:
             self._open = max(self._open, self._waiting[partition][0].record.generation)
 
     def drop(self, partition: TopicPartition) -> None:
-        """It is read again from another place."""
+        """The partition is read again from another offset."""
         self._waiting.pop(partition, None)
 
     def clear(self) -> None:
-        """The partitions were dealt out again."""
+        """The partitions were reassigned."""
         self._waiting.clear()
         self._open = 0
 

@@ -1,8 +1,8 @@
 """Checks records of the commits topic: each Change passes once and in order, or the reason why not is raised. Does no I/O.
 
-Transactions leave holes in Kafka's offsets; gaps are found by our own numbers. Entries are known by their ids: a generation
-that starts over is dropped up to the entry that was seen last. Its log must reach that entry and bring that very one: else the
-history was replaced, which is a `CursorReset`.
+Transactions leave holes in Kafka's offsets, so gaps are found by our own numbers. Entries are identified by their ids: a
+generation that starts over is dropped up to the entry that was seen last. Its log must reach that entry and contain that very
+one: otherwise the history was replaced, which is a `CursorReset`.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class KafkaChains:
     """What a consumer has seen of its pointers."""
 
     def __init__(self, begins: int = 1) -> None:
-        """`begins`: the newest generation that started over. Records of earlier ones are of a history that has ended."""
+        """`begins`: the newest generation that started over. Records of earlier ones belong to a history that has ended."""
         self._begins = begins
         self._pointers: dict[str, _PointerChain] = {}
         self._since: dict[str, int] = {}
-        """Pointer → the generation that it starts over in."""
+        """Pointer → the generation in which it starts over."""
 
     def begin(self, positions: Mapping[str, KafkaPosition]) -> None:
         for pointer, position in positions.items():
@@ -43,7 +43,7 @@ class KafkaChains:
             self._pointers[pointer] = _PointerChain(chain, position.generation)
 
     def reached(self, pointer: str) -> int | None:
-        """The last entry that was seen; None where nothing was."""
+        """The last entry that was seen; None if none was."""
         known = self._pointers.get(pointer)
         return None if known is None else known.chain.seq
 
@@ -52,14 +52,14 @@ class KafkaChains:
         return 0 if known is None else known.generation
 
     def has_begun_with(self, record: FeedRecord) -> bool:
-        """Whether the last that was seen of a pointer is where this baseline begins. ⚠ That is a position like that behind a
-        Change: a reader that takes the pointer over would else miss what lies before it."""
+        """Whether the last entry seen of a pointer is where this baseline begins. ⚠ That is a position just like the one after
+        a Change: otherwise a reader that takes the pointer over would miss what lies before it."""
         known = self._pointers.get(record.pointer)
         at = None if known is None else (known.generation, known.chain.seq, known.chain.id_of(known.chain.seq))
         return record.seq > 0 and bool(record.entry_id) and at == (record.generation, record.seq, record.entry_id)
 
     def is_over(self, record: FeedRecord) -> bool:
-        """Whether a record is of a history that a later generation has replaced."""
+        """Whether a record belongs to a history that a later generation has replaced."""
         known = self._pointers.get(record.pointer)
         newest = 0 if known is None else known.generation
         return record.generation < max(self._begins, self._since.get(record.pointer, 0), newest)
@@ -75,7 +75,7 @@ class KafkaChains:
         return Gap(record.pointer, reached or 0, before) if before > (reached or 0) else None
 
     def take(self, record: FeedRecord, change: Change | None) -> list[Change]:
-        """`change` is the record's, fetched where it was too large for Kafka."""
+        """`change` is the record's, fetched if it was too large for Kafka."""
         if self.is_over(record):
             return []
         match record.type:
@@ -94,7 +94,7 @@ class KafkaChains:
         return []
 
     def pass_by(self, record: FeedRecord) -> None:
-        """A Change before the one that the reader wants to begin behind."""
+        """Skips a Change before the place where the reader wants to begin."""
         if not self.is_over(record) and record.seq > (self.reached(record.pointer) or 0):
             self._pointers[record.pointer] = _begun(record)
 
@@ -131,7 +131,7 @@ class KafkaChains:
         return known.chain.accept(frame)
 
     def _require_proven(self, record: FeedRecord, known: _PointerChain) -> None:
-        """An entry of another generation whose baseline the topic has lost: it may be of another history."""
+        """An entry of another generation whose baseline the topic has lost: it may belong to another history."""
         if known.chain.id_of(record.seq) != record.id:
             raise _reset(
                 record.pointer,
@@ -151,7 +151,7 @@ class KafkaChains:
         known.generation = record.generation
 
     def _begin_anew(self, record: FeedRecord, known: _PointerChain) -> None:
-        """⚠ The log must reach what was seen: else what is new in it would wait behind it forever, unseen."""
+        """⚠ The log must reach what was seen: otherwise its new entries would wait behind that forever, unseen."""
         seen = known.chain.seq
         if record.head_seq < seen:
             raise _reset(record.pointer, f"up to entry {seen} was seen, but its log ends at {record.head_seq}", seen)

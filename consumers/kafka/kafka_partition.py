@@ -11,11 +11,11 @@ from headwater.schemas.kafka_records import FeedRecord, RecordType
 
 
 class KafkaPartition:
-    """Where to continue, the positions of the pointers, the newest last, and how far its generations have come."""
+    """Where to continue, the positions of the pointers (newest last), and how far its generations have come."""
 
     def __init__(self, chains: KafkaChains, kept: KeptPositions, *, is_shared: bool, begins_midway: bool) -> None:
-        """`is_shared`: other partitions may be with other readers of a group. `begins_midway`: what came before was left out by
-        the reader's own choice, or is known to have been returned."""
+        """`is_shared`: other partitions may be with other readers of a group. `begins_midway`: earlier records were left out by
+        the reader's own choice, or are known to have been returned."""
         self.chains = chains
         self.offset: int | None = None
         self._positions = dict(kept.positions)
@@ -48,7 +48,7 @@ class KafkaPartition:
         return position and msgspec.structs.replace(position, generation=self.chains.generation(pointer))
 
     def continue_from(self, pointer: str, position: KafkaPosition) -> None:
-        """Where another partition of the group has come."""
+        """The position of another partition of the group."""
         self.chains.begin({pointer: position})
         self._positions[pointer] = position
 
@@ -62,14 +62,15 @@ class KafkaPartition:
         return pointer in self._accepted
 
     def is_jump(self, record: FeedRecord) -> bool:
-        """⚠ Whether the record's generation began unread: the topic was re-created, and is read from the middle. Not after all
-        that the partition holds before it was read: else one that lacks the end of a generation would be read forever."""
+        """⚠ Whether the record's generation began unread: the topic was re-created, and is read from the middle. False once
+        everything before it in the partition was read: otherwise a partition that lacks the end of a generation would be read
+        forever."""
         if self._generation == 0 or record.generation <= max(self._generation, self._sought):
             return False
         return not (self._has_ended and record.generation == self._generation + 1)
 
     def begin_again(self, wanted: int = 0) -> None:
-        """From the first record of the partition, whatever its generation; `wanted` is the one that it is read for."""
+        """From the partition's first record, whatever its generation; `wanted` is the generation for which it is read."""
         self._generation, self._has_ended = 0, False
         self._sought = max(self._sought, wanted)
 

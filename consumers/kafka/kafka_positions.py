@@ -1,7 +1,8 @@
 """Encodes the positions of a partition's pointers as the text that is committed beside a group's offset, and decodes it.
 
 Kafka bounds that text (`offset.metadata.max.bytes`, 4,096 by default): what does not fit is left out, the oldest first, and the
-text says so. As long as the topic holds all from the offset on, a pointer that was left out continues with its next record.
+text says so. As long as the topic holds everything from the offset on, a pointer that was left out continues with its next
+record.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ UNPACKED_BYTES_MAX = 1_000_000
 
 
 class KafkaPosition(msgspec.Struct, frozen=True, array_like=True):
-    """The last entry of a pointer that was returned, and the generation of its records."""
+    """The last returned entry of a pointer, and the generation of its records."""
 
     seq: int
     entry_id: bytes
@@ -27,7 +28,7 @@ class KafkaPosition(msgspec.Struct, frozen=True, array_like=True):
 
 class KeptPositions(msgspec.Struct, frozen=True, array_like=True):
     generation: int = 0
-    """Of the partition's last record; 0 before the first."""
+    """Generation of the partition's last record; 0 before the first."""
     has_ended: bool = False
     """Whether that record was the end of its generation."""
     is_complete: bool = True
@@ -36,7 +37,7 @@ class KeptPositions(msgspec.Struct, frozen=True, array_like=True):
 
 
 def positions_text(kept: KeptPositions) -> str:
-    """Of as many positions as fit; the last of the mapping are the newest."""
+    """As many positions as fit; the last ones of the mapping are the newest."""
     text, positions = _packed(kept), list(kept.positions.items())
     while positions and len(text) > TEXT_CHARACTERS_MAX:
         positions = positions[max(1, len(positions) // 8) :]

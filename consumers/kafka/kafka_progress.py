@@ -16,7 +16,7 @@ POLL_MS = 200
 
 
 async def read_begins(source: KafkaSource, topic: str) -> int:
-    """⚠ Records of earlier generations are of a history that has ended. 1 while no generation has followed the first."""
+    """⚠ Records of earlier generations belong to a history that has ended. 1 while no generation has followed the first."""
     begins = 1
     async for record in committed_records(source, (await _partitions(source, topic))[:1]):
         if record.key == GENERATION_KEY and record.value is not None:
@@ -25,7 +25,7 @@ async def read_begins(source: KafkaSource, topic: str) -> int:
 
 
 async def read_heads(source: KafkaSource, topic: str) -> dict[str, Progress]:
-    """By pointer: what was published to that topic of the history that is published now, at least."""
+    """By pointer: how much of the current history was published to that topic, at least."""
     partitions = await _partitions(source, topic)
     if not partitions:
         raise KafkaUnavailable(f"there is no progress topic for {topic}.", remedy="Let the publisher run, then try again.")

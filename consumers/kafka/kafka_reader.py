@@ -1,7 +1,7 @@
 """Reads a realm's Changes from Kafka as an async iterator, checked, once and in order per pointer.
 
-The position is kept with the group's offsets: `acknowledge` writes both in one request, so they cannot part. Only committed
-records are read; gaps are repaired from the log where one was given.
+The position is kept with the group's offsets: `acknowledge` writes both in one request, so they cannot diverge. Only committed
+records are read; gaps are repaired from the log if one was given.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from headwater.schemas.kafka_records import FeedRecord, RecordType, SchemaById, 
 POLL_MS = 500
 RECORDS_MAX = 500
 SESSION_MS = 6_000
-"""After so long a reader that died has lost its partitions to others of its group; brokers take no less by default."""
+"""After this long, a reader that died has lost its partitions to others of its group; brokers accept no less by default."""
 
 
 class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -50,17 +50,17 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         self._given: dict[TopicPartition, KafkaPartition] = {}
         self._checks: list[RetentionCheck] = []
         self._refused: Fetched | None = None
-        """The record behind the last `CursorGone`."""
+        """The record that caused the last `CursorGone`."""
         self._others: dict[TopicPartition, KeptPositions] | None = None
-        """What the group had acknowledged when it was asked for, in this batch."""
+        """What the group had acknowledged when it was asked, in this batch."""
         self._deal = 0
-        """How often the group has dealt its partitions out."""
+        """How often the group has reassigned its partitions."""
         self._consumer = AIOKafkaConsumer(
             bootstrap_servers=source.bootstrap,
             group_id=source.group,
             isolation_level="read_committed",
             enable_auto_commit=False,
-            auto_offset_reset="none",  # a place that is lost must be noticed
+            auto_offset_reset="none",  # a lost offset must be noticed
             **{
                 "session_timeout_ms": SESSION_MS,
                 "heartbeat_interval_ms": SESSION_MS // 4,
@@ -90,7 +90,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         await self._consumer.stop()
 
     async def changes(self, *, follow: bool = True) -> AsyncIterator[Change]:
-        """Without `follow`, up to what was committed to the topic when it was asked for."""
+        """Without `follow`, up to what was committed to the topic at the time of the call."""
         try:
             ends = {} if follow else await assigned_ends(self._consumer)
             while await self._settle() and (follow or self._has_more or not await self._has_reached(ends)):
@@ -117,7 +117,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             raise _unavailable(self._source.bootstrap, error) from error
 
     async def acknowledge(self) -> None:
-        """Keep the position after everything that was returned: offsets and our own numbers in one request."""
+        """Save the position after everything that was returned: offsets and our own numbers in one request."""
         offsets = {
             partition: OffsetAndMetadata(given.offset, given.text())
             for partition, given in self._given.items()
@@ -130,9 +130,9 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
                 raise _unavailable(self._source.bootstrap, error) from error
 
     async def accept(self, gone: CursorGone) -> None:
-        """Continue after `changes` raised `gone`: call this, then `changes` again. The caller has dropped what it made of the
-        pointer that `gone` names: that pointer starts over, from the oldest entry that the log has, or the topic if there is no
-        log. It is durable with the next `acknowledge`; until then a new reader of the group gets it again."""
+        """Continue after `changes` raised `gone`: call this, then `changes` again. The caller has discarded what it built from
+        the pointer that `gone` names: that pointer starts over, from the oldest entry that the log has, or the topic if there
+        is no log. It is durable with the next `acknowledge`; until then a new reader of the group gets it again."""
         pointer = gone.facts.get("pointer")
         if not isinstance(pointer, str):
             raise gone  # it is about the topic, not about one pointer: only a new reader can continue
@@ -150,10 +150,10 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         return bool(self._order.waiting or self._checks)
 
     async def _fetch(self, *, look_around: bool) -> bool:
-        """Whether records came."""
+        """Whether records arrived."""
         self._others = None
         if look_around and self._watch is not None:
-            with suppress(KafkaError):  # brokers that are away are asked again
+            with suppress(KafkaError):  # brokers that are unavailable are asked again
                 if await self._watch.is_due():
                     await self._add_partitions()
         try:
@@ -173,7 +173,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         return bool(batches)
 
     async def _hold_back(self) -> None:
-        """Partitions of which records wait are not read further until the others have come as far."""
+        """Partitions with waiting records are not read further until the others have caught up."""
         waiting = self._order.waiting
         self._consumer.resume(*self._consumer.paused())
         if waiting and self._order.is_blocked:
@@ -213,8 +213,8 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
             yield change
 
     async def _recall(self, given: KafkaPartition, record: FeedRecord) -> None:
-        """What this reader or the group's offsets know of the pointer from other partitions. ⚠ Where the record continues what
-        lies there, another reader may still give out the rest: only what was seen up to it or beyond is compared."""
+        """What this reader or the group's offsets know of the pointer from other partitions. ⚠ If the record continues what
+        lies there, another reader may still return the rest: only what was seen up to it or beyond is compared."""
         if self._others is None:
             self._others = {partition: parse_positions(kept.metadata or "") for partition, kept in (await self._kept()).items()}
         seen = [kept.positions.get(record.pointer) for partition, kept in self._others.items() if partition not in self._given]
@@ -230,7 +230,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
                     yield change
 
     async def _checked(self) -> AsyncIterator[Change]:
-        """What no record shows: pointers whose newest entries the topic has lost."""
+        """Checks what no record shows: pointers whose newest entries the topic has lost."""
         for check in () if self._order.waiting else list(self._checks):
             if not await check.is_due(self._consumer):
                 continue
@@ -251,7 +251,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
     # ── partitions ──────────────────────────────────────────────────────────────────────────────────────────
 
     async def _add_partitions(self) -> None:
-        """⚠ Pointers move to partitions that were added. A group is given them by its coordinator; a lone reader takes them."""
+        """⚠ Pointers move to partitions that were added. A group gets them from its coordinator; a lone reader takes them."""
         if self._source.group is not None:
             return
         known = self._consumer.assignment()
@@ -273,15 +273,15 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         self._consumer.assign(partitions)
 
     async def _settle(self) -> bool:
-        """Also partitions whose records are all lost are taken over."""
+        """Also takes over partitions whose records are all lost."""
         for partition in self._consumer.assignment():
             if partition not in self._given:
                 await self._take_over(partition)
         return True
 
     async def _take_over(self, partition: TopicPartition) -> KafkaPartition | None:
-        """In the reader's own turn, its positions come from where its offset came from. ⚠ Not when it is assigned: the fetcher
-        does not wait for that call, and records that came earlier would be forgotten. None if it was reassigned."""
+        """Called in the reader's own turn; its positions come from where its offset came from. ⚠ Not when it is assigned: the
+        fetcher does not wait for that call, and records that arrived earlier would be forgotten. None if it was reassigned."""
         deal = self._deal
         kept = (await self._kept()).get(partition)
         first = await self._first_offset(partition)
@@ -316,7 +316,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         self._checks.append(await RetentionCheck.of(self._source, self._consumer, partitions))
 
     async def _find_place_again(self, partition: TopicPartition, offset: int) -> None:
-        """Its retention has overtaken this reader; or the topic was re-created, and all will come in its new generation."""
+        """Retention has overtaken this reader; or the topic was re-created, and everything will come in its new generation."""
         given = self._given.get(partition) or await self._take_over(partition)
         first = await self._first_offset(partition)
         if given is not None and partition in self._consumer.assignment():
@@ -339,7 +339,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         """They are taken over in the reader's own turn."""
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """All go back at once. Their next owner continues from what was acknowledged, and so does this reader."""
+        """All are returned at once. Their next owner continues from what was acknowledged, and so does this reader."""
         self._deal += 1
         self._given.clear()
         self._order.clear()

@@ -21,15 +21,15 @@ from headwater.schemas.kafka_records import FeedRecord, RecordType, SchemaById, 
 from headwater.schemas.topics import access_topic, commits_topic
 
 CLOCKS_APART_MS = 60_000
-"""How much earlier a record may be stamped than its commit: clocks of publisher and writer differ."""
+"""How much earlier a record's timestamp may be than its commit: the clocks of publisher and writer differ."""
 POLL_MS = 200
 ASSIGNED_SECONDS_MAX = 60.0
 ASSIGNED_SECONDS = 0.05
-"""Between two looks whether the group has given this reader its partitions."""
+"""Seconds between two checks whether the group has given this reader its partitions."""
 
 
 IsBehind = Callable[[str, int, Change | None], bool]
-"""Whether the entry of a pointer at a seq, with its Change if it is at hand, is to be returned."""
+"""Whether the entry of a pointer at a seq, with its Change if available, is to be returned."""
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -51,13 +51,13 @@ async def administering(source: KafkaSource) -> AsyncIterator[AIOKafkaAdminClien
 
 
 def newest_topic(realm: str, topics: Iterable[str], name: Callable[[str], str] = commits_topic) -> str | None:
-    """⚠ A realm that was re-created has a topic of its own: the newest creation id is the realm that lives."""
+    """⚠ A realm that was re-created has a topic of its own: the newest creation id is the realm that exists."""
     wanted = re.compile(re.escape(name(f"{realm}#ID")).replace("ID", "([0-9a-f]{16})"))
     return max((topic for topic in topics if wanted.fullmatch(topic)), default=None)
 
 
 def topic_to_read(source: KafkaSource, topics: Iterable[str]) -> str | None:
-    """None where it is not there."""
+    """None if it does not exist."""
     name = access_topic if source.access else commits_topic
     if not source.instance:
         return newest_topic(source.realm, topics, name)
@@ -82,7 +82,7 @@ async def find_partitions(source: KafkaSource) -> list[TopicPartition]:
         topic = topic_to_read(source, await admin.list_topics())
         described = await admin.describe_topics([topic]) if topic is not None else []
     partitions = [TopicPartition(topic, number) for one in described for number in range(len(one["partitions"]))]
-    if not partitions:  # also where it was deleted between the two questions
+    if not partitions:  # also if it was deleted between the two requests
         what = "no topic of access records" if source.access else "no topic"
         raise RealmNotFound(
             f"Kafka has {what} of realm {source.realm!r}, or shows this client none.",
@@ -95,7 +95,7 @@ async def find_partitions(source: KafkaSource) -> list[TopicPartition]:
 async def find_start(
     source: KafkaSource, partitions: Sequence[TopicPartition], commit: str, begins: int, schema_by_id: SchemaById | None
 ) -> Start:
-    """Behind the commit in its own pointer; in others behind its time. Only in the history that generation `begins` began."""
+    """After the commit in its own pointer; in others after its time. Only in the history that generation `begins` started."""
     committed_ms = id_time_micros(object_id_of(parse_id(commit, field="from_commit"))) // 1_000
     consumer = AIOKafkaConsumer(bootstrap_servers=source.bootstrap, isolation_level="read_committed", **source.client)
     await consumer.start()
@@ -145,7 +145,7 @@ def _is_behind(pointer: str, seq: int, change: Change | None, start: FeedRecord)
 
 
 async def assigned_ends(consumer: AIOKafkaConsumer) -> dict[TopicPartition, int]:
-    """Of the partitions that the group gives to this reader."""
+    """Only the partitions that the group gives to this reader."""
     deadline = time.monotonic() + ASSIGNED_SECONDS_MAX
     while not consumer.assignment():
         if time.monotonic() > deadline:

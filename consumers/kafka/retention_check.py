@@ -1,6 +1,6 @@
-"""Finds the pointers of which a reader was not given all because the topic has lost records to retention.
+"""Finds pointers of which a reader missed entries because the topic has lost records to retention.
 
-A record shows a gap before it. If nothing came after what was lost, only the heads in the progress topic show it.
+A record shows a gap before it. If nothing came after the lost records, only the heads in the progress topic show it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class RetentionCheck:
         return cls(ends, heads, len(consumer.partitions_for_topic(topic) or partitions))
 
     async def is_due(self, consumer: AIOKafkaConsumer) -> bool:
-        """When all that there was has been read."""
+        """True when everything that existed has been read."""
         assigned = self._ends.keys() & consumer.assignment()
         reached = {partition: await consumer.position(partition) for partition in assigned}
         left = {partition for partition, position in reached.items() if position < self._ends[partition]}
@@ -45,7 +45,7 @@ class RetentionCheck:
     def lost(
         self, given: Mapping[TopicPartition, KafkaPartition], wants: Callable[[str], bool]
     ) -> Iterator[tuple[KafkaPartition, Progress]]:
-        """`CursorExpired` where it is not known what the reader has seen."""
+        """`CursorExpired` if it is unknown what the reader has seen."""
         by_number = {partition.partition: given[partition] for partition in self._ends if partition in given}
         for pointer, head in self._heads.items():
             partition = by_number.get(partition_of(pointer, self._partitions))

@@ -10,9 +10,9 @@ from headwater.consumers.kafka.kafka_topics import topic_to_read
 from headwater.schemas.errors import CursorReset
 
 LOOK_SECONDS = 5.0
-"""Between two looks at the brokers' topics and partitions."""
+"""Seconds between two checks of the brokers' topics and partitions."""
 ABSENT_SECONDS_MAX = 30.0
-"""A topic that a publisher makes again is away for a moment; one that stays away is gone."""
+"""A topic that a publisher re-creates is missing for a moment; one that stays missing is gone."""
 
 
 class TopicWatch:
@@ -31,8 +31,8 @@ class TopicWatch:
         self._seen_at = clock()
 
     async def is_due(self) -> bool:
-        """Whether it was time for a look. ⚠ `CursorReset` if the realm was re-created, or its topic stays away: nothing of what
-        happens now would ever come."""
+        """Whether it was time for a check. ⚠ `CursorReset` if the realm was re-created, or its topic stays missing: new entries
+        would never arrive."""
         if self._clock() < self._next_look:
             return False
         self._next_look = self._clock() + LOOK_SECONDS

@@ -82,7 +82,7 @@ def make_app(options: ViewsOptions, ended: Callable[[BaseException], None]) -> f
 
     @app.timer(LOOK_SECONDS)  # type: ignore[untyped-decorator]
     async def look_around() -> None:
-        """⚠ Faust reads the partitions that it began with: views that miss some, or follow a realm that is gone, must end."""
+        """⚠ Faust reads only the partitions that it began with: views that miss some, or follow a lost realm, must end."""
         try:
             folding.settle()
             with suppress(KafkaError):
@@ -112,7 +112,7 @@ def _headers(message: Any) -> list[tuple[str, bytes]]:
 def _serve(app: faust.App, views: LiveViews) -> None:
     @app.page("/positions/")
     async def positions(web: View, request: Request) -> Response:
-        """How far each pointer has come."""
+        """The position in each pointer."""
         return web.json({pointer: view.seq for pointer, view in views.pointers.items()})
 
     @app.page("/tables/")

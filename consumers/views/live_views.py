@@ -1,8 +1,9 @@
 """Folds Changes into live views: the newest state of every table, and counts of what happens where. Pure.
 
 A create or assign begins with the state of its base. That is taken from what was seen of the base's pointer, rolled back if it
-has gone on since; until the base has been seen, the pointer's Changes are held. A base further back than the kept history is
-requested. ⚠ A base that was not seen yet is not: its partition may simply come later, and others may not have it any more.
+has advanced since; until the base has been seen, the pointer's Changes are held. A base further back than the kept history is
+requested. ⚠ A base that was not seen yet is not requested: its partition may simply be read later, and others may not have it
+any more.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from headwater.schemas.change import COMMITTING_KINDS, Base, Change, KeyPath, Op
 from headwater.schemas.errors import ChainBroken, CursorExpired
 
 UNDO_CHANGES_MAX = 10_000
-"""Of one pointer: how far back a base may lie."""
+"""Entries kept per pointer: how far back a base may lie."""
 WHOLE_STATES_MAX = 20
-"""Of one pointer: before each create, assign and delete there is one."""
+"""States kept per pointer: there is one before each create, assign and delete."""
 HELD_CHANGES_MAX = 100_000
 MINUTES_MAX = 24 * 60
 
 
 class TableState(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands at a key, and since when."""
+    """The content of a key, and since when."""
 
     content_id: str
     type: str
@@ -35,18 +36,18 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
 
 State = dict[KeyPath, TableState]
 StateOfBase = Callable[[Base], State | None]
-"""None where it is not to be had."""
+"""None if it is not available."""
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """What a committing Change does to a state: keys with what they hold afterwards, None where nothing is left."""
+    """What a committing Change does to a state: keys with what they hold afterwards, None for keys that are now empty."""
 
     after: dict[KeyPath, TableState | None]
     namespaces: frozenset[KeyPath]
 
 
 def effect_of(change: Change) -> Effect:
-    """⚠ Keys are emptied first, then filled: two tables may change names, and a table may take the place of another one."""
+    """⚠ Keys are emptied first, then filled: two tables may swap names, and a table may take the place of another one."""
     after: dict[KeyPath, TableState | None] = {}
     for op in change.operations:
         after[op.key if op.from_key is None else op.from_key] = None
@@ -84,7 +85,7 @@ class PointerView:
             self._undo.popleft()
 
     def at(self, seq: int) -> State | None:
-        """The state behind that entry; None if it lies too far back, or ahead."""
+        """The state after that entry; None if it lies too far back, or ahead."""
         state, reached = dict(self.state), self.seq
         for before, whole, touched in reversed(self._undo):
             if reached <= seq:
@@ -120,7 +121,7 @@ class LiveViews:
         return {pointer: held[0] for pointer, held in self._held.items()}
 
     def begin_at_base(self, pointer: str, state: State) -> None:
-        """The base of the create or assign that waits, from elsewhere."""
+        """The base, in another pointer, of the create or assign that waits."""
         waiting = self._held[pointer]
         self.pointers.setdefault(pointer, PointerView()).begin(waiting.popleft().seq, state)
         self._release()
@@ -130,7 +131,7 @@ class LiveViews:
         return {} if view is None else view.state
 
     def start(self, pointer: str, seq: int, state: State) -> None:
-        """Begin with a snapshot: the Changes that follow are those behind its seq."""
+        """Begin with a snapshot: the Changes that follow are those after its seq."""
         self._held.pop(pointer, None)
         self.pointers[pointer] = view = PointerView()
         view.seq, view.state = seq, dict(state)
@@ -142,7 +143,7 @@ class LiveViews:
         self._held.pop(pointer, None)
 
     def apply(self, change: Change) -> None:
-        """⚠ Each once and in order: that is the chain check's business, and a repeated one is passed over here."""
+        """⚠ Each once and in order: the chain check ensures that, and a repeated one is skipped here."""
         if change.pointer in self._held:
             self._hold(change)
             return
@@ -185,7 +186,7 @@ class LiveViews:
         self._held.setdefault(change.pointer, deque()).append(change)
 
     def _release(self) -> None:
-        """A pointer has moved: what was held for it may continue, and set free more."""
+        """A pointer has moved: Changes held for it may continue, and release more."""
         moved = True
         while moved:
             moved = False

@@ -17,7 +17,7 @@ from headwater.schemas.kafka_records import FeedRecord, RecordType, digest_of
 
 
 class RecordViews:
-    """With a lookup, what the topic no longer has is asked for; without one, it is an error and never passed over."""
+    """With a lookup, what the topic no longer has is looked up; without one, it is an error and never skipped."""
 
     def __init__(self, lookup: ViewsLookup | None, begins: int = 1) -> None:
         """`begins`: the newest generation of the topic that started over."""
@@ -30,8 +30,8 @@ class RecordViews:
         self._generation = begins
 
     def settle(self) -> None:
-        """Called again and again: a pointer that has waited for a base since the last time gets it from elsewhere, and pointers
-        of which the topic has lost all records begin with their newest state."""
+        """Called repeatedly: a pointer that has waited for a base since the last call gets it from elsewhere, and pointers of
+        which the topic has lost all records begin with their newest state."""
         if self._lookup is None:
             return
         for pointer, change in self._waited.items():
@@ -94,19 +94,19 @@ class RecordViews:
             return None
 
     def _rebuild(self, pointer: str) -> None:
-        """⚠ Whole or not at all: with the newest state of the pointer, or without it where it is gone."""
+        """⚠ All or nothing: with the newest state of the pointer, or without the pointer if it is gone."""
         newest = newest_state(self._required(), pointer)
         self._forget(pointer)
         if newest is not None:
             self._start(pointer, newest.seq, newest.state)
 
     def _is_cut(self, record: FeedRecord) -> bool:
-        """Whether entries that the views have not seen were cut from the log: their state is asked for."""
+        """Whether entries that the views have not seen were cut from the log: then their state is looked up."""
         begins = record.type in (RecordType.BASELINE, RecordType.TRUNCATED)
         return begins and record.seq > (self._chains.reached(record.pointer) or 0)
 
     def _begin(self, pointer: str, seq: int) -> None:
-        """A pointer whose first records the topic has lost begins with the state before the oldest that is left."""
+        """A pointer whose first records the topic has lost begins with the state before the oldest one that is left."""
         try:
             self._start(pointer, seq, self._required().state_at(pointer, seq))
         except GONE:

@@ -18,7 +18,7 @@ class StoreLookup:
         self._kernel = kernel
 
     def state_at(self, pointer: str, seq: int) -> State:
-        """`ObjectNotFound` where it was swept: never a part of it."""
+        """`ObjectNotFound` if it was swept: never a part of it."""
         logged = self._entry(pointer, seq)
         stored = StoredState(self._kernel, logged)
         found = list(stored.index.under(()))

@@ -19,7 +19,7 @@ TIMEOUT_SECONDS = 20.0
 
 class SourceTopic(msgspec.Struct, frozen=True):
     id: str = ""
-    """A topic that was deleted and re-created has another one; empty where there is none."""
+    """A topic that was deleted and re-created has another id; empty if there is no topic."""
     partitions: int = 0
 
 
@@ -40,8 +40,8 @@ def describe_source(admin: AdminClient, topic: str) -> SourceTopic:
 
 
 def find_start(consumer: Consumer, topic: str, source: SourceTopic, *, remembers: bool) -> Start:
-    """⚠ A committed offset counts only beside what it was committed with: a keeper that remembers nothing, a topic that was
-    re-created, and an offset that retention has passed all begin with the oldest record that is there."""
+    """⚠ A committed offset counts only together with what it was committed with: a keeper that remembers nothing, a topic that
+    was re-created, and an offset that retention has passed all begin with the oldest existing record."""
     wanted = [TopicPartition(topic, number) for number in range(source.partitions)]
     positions, is_lost = {}, not remembers
     for where in consumer.committed(wanted, TIMEOUT_SECONDS) if wanted else []:

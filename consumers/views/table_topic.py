@@ -1,8 +1,9 @@
 """Writes a compacted topic of the newest state per pointer and table from the commits topic, exactly once.
 
 ⚠ One transaction holds the states, the positions of their pointers and the consumed offsets. At the start the transactional id
-fences an older keeper, and the topic itself is read to its undecided end: it is the keeper's only memory. What the commits
-topic has lost, or what was forgotten with the tables topic, is taken from the store. A table that is gone leaves a tombstone.
+fences an older keeper, and the topic itself is read to its end, including open transactions: it is the keeper's only memory.
+What the commits topic has lost, or what was forgotten with the tables topic, is taken from the store. A table that is gone
+leaves a tombstone.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ TIMEOUT_SECONDS = 20.0
 BATCH_RECORDS = 2_000
 POLL_SECONDS = 0.2
 LOOK_SECONDS = 5.0
-"""Between two looks whether the commits topic was re-created or has got more partitions."""
+"""Seconds between two checks whether the commits topic was re-created or has got more partitions."""
 LEADERLESS = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -77,11 +78,11 @@ class TableTopicWriter:
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        """Until `stop`; errors end it, and its supervisor makes a new one."""
+        """Runs until `stop`; errors end it, and its supervisor makes a new one."""
         self._work(until_end=False)
 
     def run_once(self) -> None:
-        """Up to the end of now."""
+        """Up to the current end."""
         self._work(until_end=True)
 
     def stop(self) -> None:
@@ -141,7 +142,7 @@ class TableTopicWriter:
                 return
             if time.monotonic() > next_look:
                 next_look = time.monotonic() + LOOK_SECONDS
-                if describe_source(self._admin, self._source) != source:  # it is begun again, with what is there now
+                if describe_source(self._admin, self._source) != source:  # it starts over, with what is there now
                     self.forget()
                     return
 
@@ -221,7 +222,7 @@ class TableTopicWriter:
                 state[tuple(where[1])] = msgspec.json.decode(value, type=TableState)
 
     def _all(self, reader: Consumer) -> Iterator[Message]:
-        """⚠ Up to the end that is there for those who read uncommitted; what hangs in between is an error."""
+        """⚠ Up to the end that readers of uncommitted records see; an open transaction before it is an error."""
         ends = self._uncommitted_ends()
         reader.assign([TopicPartition(self._target, partition, OFFSET_BEGINNING) for partition in ends])
         left, deadline = {partition for partition, end in ends.items() if end > 0}, time.monotonic() + TIMEOUT_SECONDS
@@ -237,7 +238,7 @@ class TableTopicWriter:
                 raise HungTransaction(f"{self._target} cannot be read to its end.", remedy="Abort the open transaction.")
 
     def _uncommitted_ends(self) -> dict[int, int]:
-        """A topic that was made a moment ago may have no leader yet: it is asked again."""
+        """A topic that was created a moment ago may have no leader yet: it is asked again."""
         wanted = {TopicPartition(self._target, n): OffsetSpec.latest() for n in range(self._partitions)}  # type: ignore[no-untyped-call]
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while True:

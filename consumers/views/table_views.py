@@ -1,8 +1,8 @@
 """Computes how records of the commits topic change the newest state of each table. Pure.
 
-A create or assign begins with the state of its base, and history that was cut with the state behind it: both are asked for. A
-record that was seen already is dropped. A generation that starts over is dropped up to what was seen, if the log still holds
-that very entry; else the pointer starts over with it.
+A create or assign begins with the state of its base, and a history that was cut with the state after the cut: both are looked
+up. A record that was seen already is dropped. A generation that starts over is dropped up to what was seen, if the log still
+holds that very entry; otherwise the pointer starts over with it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from headwater.schemas.errors import ChainBroken, CursorGone, NotFound
 from headwater.schemas.kafka_records import FeedRecord, RecordType, digest_of
 
 REFERENCE = re.compile(r"cat/\d+/(heads|tags)/.+")
-"""Pointers that hold tables; the others are the realm's own affairs."""
+"""Pointers that hold tables; the others are internal to the realm."""
 
 
 class History(Protocol):
     """What the topic alone does not show."""
 
     def state_at(self, pointer: str, seq: int) -> State:
-        """All keys behind that entry."""
+        """All keys after that entry."""
         ...
 
     def change_at(self, pointer: str, seq: int) -> Change:
@@ -39,7 +39,7 @@ class History(Protocol):
 
 
 class FollowedPosition(msgspec.Struct, frozen=True, kw_only=True):
-    """Up to where a pointer was followed."""
+    """How far a pointer was followed."""
 
     generation: int
     seq: int
@@ -50,17 +50,17 @@ TableKey = tuple[str, KeyPath]
 
 
 class TableViews:
-    """The newest state of all references; `changed` is what was not taken yet, None where a table is gone."""
+    """The newest state of all references; `changed` is what was not taken yet, None for a table that is gone."""
 
     def __init__(self, history: History, begins: int = 1) -> None:
-        """`begins`: the newest generation that started over; records of earlier ones are of a history that has ended."""
+        """`begins`: the newest generation that started over; records of earlier ones belong to a history that has ended."""
         self._history = history
         self._begins = begins
         self.states: dict[str, State] = {}
         self.standings: dict[str, FollowedPosition] = {}
         self.changed: dict[TableKey, TableState | None] = {}
         self.moved: dict[str, FollowedPosition | None] = {}
-        """None where the pointer is gone."""
+        """None if the pointer is gone."""
 
     def apply(self, record: FeedRecord) -> None:
         known = self.standings.get(record.pointer)
@@ -87,14 +87,14 @@ class TableViews:
     # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def catch_up(self) -> None:
-        """⚠ To the store's newest state of every pointer: some may have moved for the last time with a record that is lost."""
+        """⚠ Moves every pointer to the store's newest state: some may have last moved with a record that is lost."""
         for pointer, head in self._history.heads().items():
             known = self.standings.get(pointer)
             if REFERENCE.fullmatch(pointer) and (known is None or known.seq < head.seq):
                 self._take_state(pointer, head, 0 if known is None else known.generation)
 
     def _baseline(self, record: FeedRecord) -> None:
-        """The beginning of a generation: it continues where the last one was, or starts over."""
+        """The beginning of a generation: it continues where the last one ended, or starts over."""
         known = self.standings.get(record.pointer)
         if known is not None and record.generation <= known.generation:
             return
@@ -105,8 +105,7 @@ class TableViews:
         self._begin_at(record)
 
     def _begin_at(self, record: FeedRecord) -> None:
-        """With the state behind the record's entry; where that was swept, with the newest one, and with none where the pointer
-        is gone."""
+        """With the state after the record's entry; if that was swept, the newest one; if the pointer is gone, none."""
         try:
             state = {} if record.seq == 0 else self._history.state_at(record.pointer, record.seq)
         except (CursorGone, NotFound):
@@ -158,7 +157,7 @@ class TableViews:
         self._stand(record, change.entry_id)
 
     def _drop(self, record: FeedRecord, known: FollowedPosition) -> None:
-        """Seen already, unless it is of another generation whose baseline the topic has lost."""
+        """Seen already, unless it belongs to another generation whose baseline the topic has lost."""
         if record.generation > known.generation:
             self._begin_at(record)
 
@@ -181,7 +180,7 @@ class TableViews:
         return {} if base is None or base.seq == 0 else self._history.state_at(base.pointer, base.seq)
 
     def _replace(self, pointer: str, state: State) -> None:
-        """Only what differs is reported."""
+        """Only differences are reported."""
         before = self.states.get(pointer, {})
         for key in before.keys() - state.keys():
             self.changed[pointer, key] = None

@@ -13,7 +13,7 @@ from headwater.schemas.errors import CursorGone, NotFound
 from headwater.schemas.frame import Frame
 
 GONE = (CursorGone, NotFound)
-"""What says that something is not there any more."""
+"""The errors which say that something does not exist any more."""
 
 
 class NewestState(NamedTuple):
@@ -26,17 +26,17 @@ class ViewsLookup(Protocol):
         """Entries that the topic lacks."""
 
     def change(self, pointer: str, seq: int) -> Change | None:
-        """One that was too large for Kafka."""
+        """A Change that was too large for Kafka."""
 
     def state_at(self, pointer: str, seq: int) -> State:
-        """`CursorGone` or `NotFound` where it is gone."""
+        """`CursorGone` or `NotFound` if it is gone."""
 
     def heads(self) -> dict[str, int]:
-        """The newest entry of every pointer that there is."""
+        """The newest entry of every existing pointer."""
 
 
 def newest_state(lookup: ViewsLookup, pointer: str) -> NewestState | None:
-    """None where the pointer is gone. Asked for again where its state was swept between the two questions."""
+    """None if the pointer is gone. Looked up again if its state was swept between the two requests."""
     for _ in range(3):
         seq = lookup.heads().get(pointer)
         if seq is None:

@@ -22,7 +22,7 @@ FAILED = 2
 
 
 def run_views(options: ViewsOptions) -> None:
-    """Returns when it was stopped; raises the error that the views could not continue after."""
+    """Returns when it was stopped; raises the error after which the views could not continue."""
     failures: list[BaseException] = []
 
     def ended(error: BaseException) -> None:
@@ -42,7 +42,7 @@ def run_views(options: ViewsOptions) -> None:
 
 class _Worker(faust.Worker):
     def install_signal_handlers(self) -> None:
-        """⚠ Of the process, not of the event loop: that one may be waiting for a server."""
+        """⚠ Ends the process, not the event loop, which may be waiting for a server."""
         super().install_signal_handlers()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._asked_to_stop)

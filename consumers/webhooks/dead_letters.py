@@ -28,8 +28,8 @@ def bury(path: Path, letter: DeadLetter) -> None:
 
 
 def read_dead_letters(path: Path, skipped: Callable[[int], None]) -> Iterator[DeadLetter]:
-    """`skipped` is called with the number of each torn line. A torn letter is not lost: its sender ended before it moved its
-    cursor, and sends that Change again. A file without any letter is `InvalidInput`."""
+    """`skipped` is called with the number of each truncated line. A truncated letter is not lost: its sender died before it
+    moved its cursor, and sends that Change again. A file without any letter is `InvalidInput`."""
     letters, torn = 0, 0
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):

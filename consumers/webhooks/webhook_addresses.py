@@ -1,6 +1,6 @@
 """Resolves a webhook's URL to the address to call, and refuses private networks with `AddressForbidden`.
 
-⚠ Every address that the name has is checked, and the call goes to a checked address and not to the name: a name that answers
+⚠ Every address of the name is checked, and the call goes to a checked address and not to the name: a name that resolves
 differently the second time leads nowhere else.
 """
 
@@ -58,7 +58,7 @@ def checked_url(url: str, *, allow_private: bool = False, resolve: Resolve = res
 
 
 def is_forbidden(text: str) -> bool:
-    """Loopback, private, link-local, shared, reserved, multicast, and what only wraps one of those."""
+    """Loopback, private, link-local, shared, reserved, multicast, and addresses that only wrap one of those."""
     try:
         address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:

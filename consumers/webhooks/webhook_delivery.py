@@ -1,9 +1,8 @@
 """Posts signed Changes in order, each until it is accepted, or writes it to the dead-letter file.
 
 A receiver gets every Change at least once and detects repeats by `webhook-id`. Redirects are not followed: they lead to another
-address than the one that was agreed on.
-
-⚠ A refusal that is about the address is not an error of a Change: it ends the delivery, and nothing is given up.
+address than the agreed one. ⚠ A refusal that concerns the address is not an error of a Change: it ends the delivery, and
+nothing is given up.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from headwater.schemas.errors import AddressForbidden, Fact, FeedUnreachable, He
 TRIES_MAX = 8
 TIMEOUT = httpx.Timeout(10.0, connect=5.0)
 ANSWER_CHARACTERS_MAX = 200
-"""Kept of a refusal; of the rest nothing is read: a receiver cannot fill the sender's memory."""
+"""Bytes of a refusal that are kept; the rest is not read, so that a receiver cannot fill the sender's memory."""
 _RETRIABLE = frozenset({408, 425, 429})
 _OF_ADDRESS = frozenset({401, 403, 404, 405, 410})
 """Responses that would be the same for every Change: nothing listens there, or it rejects this sender."""
 
 
 class _AddressError(Exception):
-    """Carries an error that is about the address, past what is done about errors of a Change."""
+    """Carries an error that concerns the address past the handling of errors of a Change."""
 
     def __init__(self, error: HeadwaterError) -> None:
         super().__init__(str(error))
@@ -45,7 +44,7 @@ class _AddressError(Exception):
 class Webhook(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     secrets: tuple[str, ...]
-    """All are signed with, so that a receiver may change over from one to the next."""
+    """Every request is signed with all of them, so that a receiver may change over from one to the next."""
     allow_private: bool = False
     tries_max: int = TRIES_MAX
 
@@ -67,7 +66,7 @@ class WebhookSender:
         for secret in webhook.secrets:
             check_secret(secret)
         self.last_error = ""
-        """Why the last dead letter was not taken."""
+        """Why the last dead letter was not accepted."""
         self._webhook = webhook
         self._dead_letters = dead_letters
         self._client = client
@@ -77,11 +76,12 @@ class WebhookSender:
         self._make_backoff = make_backoff or (lambda tries: Backoff(first_seconds=1.0, seconds_max=60.0, tries_max=tries))
 
     def check(self) -> None:
-        """Before anything is read: an address that may not be called, or has no host, is refused."""
+        """Before anything is read: an address that must not be called, or has no host, is refused."""
         self._address()
 
     def send(self, change: Change) -> bool:
-        """Whether it was taken; if not, it is in the dead-letter file when this returns. An error of the address is raised."""
+        """Whether it was accepted; if not, it is in the dead-letter file when this returns. An error that concerns the address
+        is raised."""
         event = cloud_event(change)
         body = msgspec.json.encode(event)
         backoff = self._make_backoff(self._webhook.tries_max)
@@ -99,7 +99,7 @@ class WebhookSender:
                     return False
 
     def _call(self, body: bytes, id: str, attempt: int) -> None:
-        """⚠ The address is looked up and checked at every attempt, and it is the checked address that is called."""
+        """⚠ The address is resolved and checked at every attempt, and it is the checked address that is called."""
         try:
             to = self._address()
         except (AddressForbidden, InvalidInput) as error:
@@ -168,7 +168,8 @@ def _require_taken(response: httpx.Response) -> None:
 def deliver(
     changes: Iterable[Change], senders: Sequence[WebhookSender], delivered: Callable[[Change], None]
 ) -> Iterator[Change]:
-    """To all, in order; `delivered` is called after each, for the position. Returns those that not every receiver accepted."""
+    """Sends to all, in order; `delivered` is called after each, for the position. Returns those that not every receiver
+    accepted."""
     for change in changes:
         taken = [sender.send(change) for sender in senders]
         delivered(change)

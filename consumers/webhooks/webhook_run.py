@@ -16,12 +16,12 @@ class WebhookResult(msgspec.Struct, frozen=True, kw_only=True):
     taken: int
     dead_letters: int
     last_error: str = ""
-    """Why the last dead letter was not taken."""
+    """Why the last dead letter was not accepted."""
 
 
 def send_all(reader: Reader, sender: WebhookSender, kept: CursorFile, *, follow: bool) -> WebhookResult:
-    """⚠ Where it begins is kept before anything is sent; the position moves after each delivery, and never past a Change
-    that was neither taken nor written down."""
+    """⚠ The starting position is saved before anything is sent; it moves after each delivery, and never past a Change that was
+    neither accepted nor written down."""
     sender.check()
     kept.write(reader.begin(follow=follow))
     sent = 0

@@ -1,4 +1,4 @@
-"""Signs webhooks by the Standard Webhooks specification, so that receivers check them with any of its libraries.
+"""Signs webhooks by the Standard Webhooks specification, so that receivers can verify them with any of its libraries.
 
 `webhook-signature` holds one `v1,<base64>` for each secret: HMAC-SHA256 over `<webhook-id>.<webhook-timestamp>.<body>`.
 """

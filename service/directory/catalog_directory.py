@@ -59,9 +59,9 @@ class CatalogDirectory:
         self.lock = threading.Lock()
         self.walks = 0
         self._generation = ""
-        """Of the checkpoint that this directory has read or written last …"""
+        """Generation of the checkpoint that this directory read or wrote last …"""
         self._base: tuple[PartRef, ...] = ()
-        """… and what holds its table."""
+        """… and the parts that hold its table."""
         self._saved_keys = 0
         self._saved_entries = 0
         self._keys = KnownKeys()

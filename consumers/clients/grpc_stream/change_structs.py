@@ -1,4 +1,4 @@
-"""Changes, frames and contents of gRPC messages as the structs that every transport gives out."""
+"""Converts Changes, frames and contents of gRPC messages to the structs that every transport returns."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def content_message(content: ContentInfo) -> reference_pb2.KeyContent:
 
 
 def joined(chunks: Iterable[feed_pb2.Chunk]) -> Change:
-    """⚠ Complete, or an error: a part of a Change is never given out."""
+    """⚠ Complete, or an error: a partial Change is never returned."""
     raw, total = bytearray(), 0
     for chunk in chunks:
         if chunk.offset != len(raw):
@@ -103,7 +103,7 @@ def one_change(id: str) -> Generator[Asked, list[Any], Change]:
 
 
 def frame_changes(frame: feed_pb2.Frame) -> Generator[Asked, list[Any], tuple[Change, ...]]:
-    """With those that the frame only names."""
+    """Includes those that the frame only names."""
     changes = [change_of(one) for one in frame.changes]
     for large in frame.large:
         changes.append((yield from one_change(large.entry_id)))

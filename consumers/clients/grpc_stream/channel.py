@@ -16,8 +16,8 @@ OPTIONS = (
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 15_000),
 )
-"""Receives more than a server sends by default, so that one with a larger `grpc_message_bytes_max` is understood. A server that
-does not answer pings while a call is open is dead."""
+"""Receives more than a server sends by default, so that a server with a larger `grpc_message_bytes_max` works too. A server
+that does not answer pings while a call is open is dead."""
 
 
 def address_of(server: str) -> str:
@@ -35,7 +35,7 @@ def open_channel(server: str, ca: str, *, for_loop: bool) -> Any:
 
 
 def _trusted(ca: str) -> bytes | None:
-    """The certificates of a PEM file; those of gRPC, if none is named."""
+    """The certificates of a PEM file; without one, those of gRPC."""
     if not ca:
         return None
     try:

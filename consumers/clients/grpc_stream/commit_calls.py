@@ -74,7 +74,7 @@ def _merged_key(one: reference_pb2.MergedKey) -> MergedKeyInfo:
 
 
 def _committed(done: Any) -> Generator[Asked, list[Any], Answered]:
-    """With the Change, also where it was too large for the response."""
+    """Includes the Change, even if it was too large for the response."""
     change = change_of(done.change) if done.HasField("change") else None
     if change is None and done.meta.changed:
         change = yield from one_change(done.meta.entry_id)

@@ -16,7 +16,7 @@ from headwater.schemas.rpc import feed_pb2
 
 
 class EventStream:
-    """Of one call. Chunks are kept until the frame that names their Change."""
+    """The events of one call. Chunks are kept until the frame that names their Change."""
 
     def __init__(self, after: str) -> None:
         self._cursor = after

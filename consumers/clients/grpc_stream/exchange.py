@@ -1,4 +1,4 @@
-"""What one request of an HTTP client comes to: RPCs to send, and the response made of their messages. Does no I/O."""
+"""What one request of an HTTP client becomes: RPCs to send, and the response built from their messages. Does no I/O."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Asked(NamedTuple):
     method: RpcMethod
     message: Message
     until: Callable[[Any], bool] | None = None
-    """Of a stream: read no further behind a message of which this is true."""
+    """For a stream: reading stops after a message for which this is true."""
 
 
 class Answered(NamedTuple):
@@ -37,12 +37,12 @@ Exchange = Generator[Asked, list[Any], Answered]
 
 
 class HttpQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """A request, taken apart."""
+    """A parsed request."""
 
     method: str
     realm: str
     parts: tuple[str, ...]
-    """Of the path, behind the realm."""
+    """The parts of the path after the realm."""
     query: Mapping[str, Sequence[str]]
     headers: Mapping[str, str]
     body: bytes
@@ -54,7 +54,7 @@ class HttpQuestion(msgspec.Struct, frozen=True, kw_only=True):
         return self.query.get(name, ())
 
     def read(self, kind: type[Any]) -> Any:
-        """What the server would refuse in JSON is refused here: messages have no place for it."""
+        """What the server would refuse in JSON is refused here, because messages cannot express it."""
         try:
             return msgspec.json.decode(self.body, type=kind)
         except msgspec.ValidationError as error:
@@ -92,7 +92,7 @@ def asked(name: str, /, **fields: Any) -> Asked:
 
 
 def unary(name: str, /, **fields: Any) -> Generator[Asked, list[Any], Any]:
-    """The one response of the RPC."""
+    """The single response of the RPC."""
     (answer,) = yield asked(name, **fields)
     return answer
 

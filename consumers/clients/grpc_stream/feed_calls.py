@@ -53,7 +53,7 @@ def commit(question: HttpQuestion) -> Exchange:
 
 
 def snapshot(question: HttpQuestion) -> Exchange:
-    """One page: up to the first message that says how to go on."""
+    """One page: up to the first message that says how to continue."""
     fields = {"token": question.one("token")} if question.one("token") else {"at": question.one("at")}
     source = None if question.one("token") else _source(question)
     messages = yield asked("FeedService/GetSnapshot", source=source, **fields)._replace(until=_ends_page)
@@ -119,5 +119,5 @@ def _filter(question: HttpQuestion) -> feed_pb2.Filter:
 
 
 def _levels(text: str) -> list[str]:
-    """As the HTTP feed reads a prefix: dots part levels where nothing else does."""
+    """Prefixes as the HTTP feed reads them: without another separator, dots separate levels."""
     return text.split(LEVEL_SEPARATOR) if LEVEL_SEPARATOR in text else text.split(".")

@@ -19,13 +19,13 @@ from headwater.schemas.rpc.services import RpcMethod
 
 STREAM = ("feed", "stream")
 MIRRORED = ("authorization", "accept-language", "traceparent", "tracestate", "x-correlation-id", "x-plan-id")
-"""Headers of a request that go on as metadata."""
+"""Request headers that are passed on as metadata."""
 
 Metadata = list[tuple[str, str]]
 
 
 class _Call:
-    """One request: what is asked, for how long, and under which metadata."""
+    """One request: what is requested, its timeout, and its metadata."""
 
     def __init__(self, request: httpx.Request, body: bytes) -> None:
         self.question: HttpQuestion = question_of(request, body)
@@ -41,7 +41,7 @@ class _Call:
 
 
 class GrpcTransport(httpx.BaseTransport):
-    """Thread-safe, as its channel is."""
+    """Thread-safe, like its channel."""
 
     def __init__(self, server: str, ca: str = "") -> None:
         self._channel = open_channel(server, ca, for_loop=False)
@@ -209,6 +209,6 @@ def _response(answer: Answered) -> httpx.Response:
 
 
 def _refused(error: grpc.RpcError) -> httpx.Response:
-    """Raises a transport error where no server has answered."""
+    """Raises a transport error if no server has answered."""
     problem = problem_of(error)
     return httpx.Response(problem.status, content=msgspec.json.encode(problem))

@@ -26,11 +26,11 @@ HTTP_STATUSES = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
     grpc.StatusCode.UNIMPLEMENTED: 501,
 }
-"""Of statuses without Headwater's details: something between has sent them."""
+"""For statuses without Headwater's details, which an intermediary has sent."""
 
 
 def problem_of(error: grpc.RpcError) -> Problem:
-    """Raises `httpx.TransportError` where no server answered."""
+    """Raises `httpx.TransportError` if no server answered."""
     call: Any = error
     code, said = call.code(), str(call.details() or "")
     raw = next((value for name, value in call.trailing_metadata() or () if name == STATUS_DETAILS), None)
@@ -60,7 +60,7 @@ def _unpacked(found: dict[str, Any], message: Any) -> bool:
 
 
 def _foreign(code: grpc.StatusCode, said: str) -> Problem:
-    """⚠ Only a connection that was never made says that the server has not seen the request."""
+    """⚠ Only a connection that was never established proves that the server has not seen the request."""
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         raise httpx.ReadTimeout(said)
     if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
