@@ -21,7 +21,7 @@ class _Options(TypedDict, total=False):
 class CommitOptions(_Options, total=False):
     headers: dict[str, str] | None
     base_commit: str | None
-    """A conflict only where keys changed since."""
+    """A conflict only if the same keys changed since."""
 
 
 class MergeOptions(_Options, total=False):

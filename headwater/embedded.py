@@ -47,7 +47,7 @@ def open_embedded(
     clock: Clock | None = None,
     observers: Sequence[Observer] = (),
 ) -> Headwater:
-    """The engine in this process, on a store that is there or, with `create`, made now."""
+    """The engine in this process, on an existing store or, with `create`, on a new one."""
     store = open_store(url, options, create=create, clock=clock, observers=observers)
     store.reach_files = condemned_files_of({})
     return Headwater(store)
@@ -69,7 +69,7 @@ class Headwater:
         return LocalLogs(self.store.system, self._watch(self.store.system))
 
     def create_realm(self, name: str = "default") -> InitializedRealm:
-        """Made, filled and opened; the answer carries the first principal's secret, which is never shown again."""
+        """Created, filled and opened; the result contains the first principal's secret, which is never shown again."""
         self.realms.create(name)
         return self.realms.init(name)
 
@@ -189,7 +189,7 @@ class CatalogHandle(CatalogBase["ReferenceHandle", Snapshot]):
 
 
 class ReferenceHandle(ReferenceBase[Snapshot]):
-    """A branch or tag. What it holds is read again with every call."""
+    """A branch or tag. Its contents are read again with every call."""
 
     def __init__(self, catalog: CatalogHandle, info: ReferenceInfo) -> None:
         super().__init__(catalog, info)
@@ -205,7 +205,7 @@ class ReferenceHandle(ReferenceBase[Snapshot]):
         return commit_result(self._kernel, await self._kernel.committer.commit_async(self.pointer, request))
 
     def changes(self, after: str | int = "earliest", *, follow: bool = False, filter: Filter = NO_FILTER) -> Iterator[Change]:
-        """Every entry behind the cursor, oldest first; with `follow`, those to come too."""
+        """Every entry after the cursor, oldest first; with `follow`, future ones too."""
         return self._logs.changes(self.pointer, after, follow=follow, filter=filter)
 
     def changes_async(

@@ -1,4 +1,4 @@
-"""What `headwater.open` and `headwater.connect` both give: realm → catalog → reference. Write jobs against these types."""
+"""What `headwater.open` and `headwater.connect` both return: realm → catalog → reference. Write jobs against these types."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Snapshot(Protocol):
 
 
 class Reference(Protocol):
-    """A branch or tag. What it holds is read again with every call."""
+    """A branch or tag. Its contents are read again with every call."""
 
     name: str
     type: ReferenceType
@@ -48,7 +48,7 @@ class Reference(Protocol):
     def info(self) -> ReferenceInfo: ...
 
     def commit(self, operations: Sequence[CatalogOperation], **options: Unpack[CommitOptions]) -> CommitResult:
-        """All operations or none. `expected_head` is strict, `base_commit` conflicts only where keys changed since."""
+        """All operations or none. `expected_head` is strict, `base_commit` conflicts only if the same keys changed since."""
 
     async def commit_async(self, operations: Sequence[CatalogOperation], **options: Unpack[CommitOptions]) -> CommitResult: ...
 
@@ -56,7 +56,7 @@ class Reference(Protocol):
         """Commits, newest first, across the branches that this one came from."""
 
     def changes(self, after: str | int = "earliest", *, follow: bool = False, filter: Filter = NO_FILTER) -> Iterator[Change]:
-        """Every entry after the cursor, oldest first; with `follow`, those to come too."""
+        """Every entry after the cursor, oldest first; with `follow`, future ones too."""
 
     def changes_async(
         self, after: str | int = "earliest", *, follow: bool = True, filter: Filter = NO_FILTER
@@ -82,7 +82,7 @@ class References(Protocol):
     def list(
         self, *, type: ReferenceType | None = None, token: str | None = None, limit: int = 100, deleted: bool = False
     ) -> ReferencePage:
-        """Branches by name, then tags by name; with `deleted`, those that are gone too."""
+        """Branches by name, then tags by name; with `deleted`, including deleted ones."""
 
     def create(self, name: str, source: str, *, type: ReferenceType, meta: CommitMeta) -> CommitResult: ...
 
@@ -120,7 +120,7 @@ class Catalog(Protocol):
         """Commits, newest first, across the branches that a reference came from."""
 
     def reference_log(self, kinds: Collection[Kind] = ()) -> Iterator[Change]:
-        """Every move of every branch and tag, deleted ones too, newest first; of these kinds, if any are named."""
+        """Every move of every branch and tag, including deleted ones, newest first; only of these kinds, if any are given."""
 
     def snapshot(self, at: str) -> Snapshot: ...
 
@@ -146,7 +146,7 @@ class Logs(Protocol):
     def changes(
         self, pointer: str, after: str | int = "earliest", *, follow: bool = False, filter: Filter = NO_FILTER
     ) -> Iterator[Change]:
-        """Every entry after the cursor, oldest first; with `follow`, those to come too."""
+        """Every entry after the cursor, oldest first; with `follow`, future ones too."""
 
 
 class Realm(Protocol):
@@ -154,7 +154,7 @@ class Realm(Protocol):
 
     @property
     def instance(self) -> str:
-        """With its creation id, such as default#0123456789abcdef: a realm that is made again is another one."""
+        """With its creation id, such as default#0123456789abcdef: a re-created realm is another one."""
 
     @property
     def logs(self) -> Logs: ...

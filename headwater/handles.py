@@ -63,7 +63,7 @@ class CatalogBase(ABC, Generic[R, S]):
         self.references.create(name, at or self.info.default_branch, type=type, meta=meta)
 
     def _get(self, name: str, type: ReferenceType) -> R:
-        """Deleted ones too: their logs can still be read."""
+        """Includes deleted ones: their logs can still be read."""
         return self._handle(self.references.get(name, type=type, deleted_ok=True))
 
 

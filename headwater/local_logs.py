@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headwater.consumers.clients.reader import Reader
 
 FOLLOW_SECONDS = 1.0
-"""How long a follower waits before it looks whether it shall still wait."""
+"""Seconds until a follower checks whether it should still wait."""
 PAGE_POINTERS = 1_000
 
 
@@ -37,7 +37,7 @@ class LocalLogs:
     def changes(
         self, pointer: str, after: str | int = "earliest", *, follow: bool = False, filter: Filter = NO_FILTER
     ) -> Iterator[Change]:
-        """⚠ The cursor is looked up now, not when the first Change is asked for: what is committed in between is behind
+        """⚠ The cursor is resolved now, not when the first Change is requested: what is committed in between comes after
         `latest`."""
         return self._changes(pointer, self.feed.start(pointer, after), follow, filter)
 

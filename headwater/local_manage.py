@@ -80,7 +80,7 @@ class LocalRealms:
 
 
 class LocalManage:
-    """One realm, and the author of all that is written through this object."""
+    """One realm, and the author of everything that is written through this object."""
 
     def __init__(self, kernel: RealmKernel, author: str) -> None:
         self.kernel = kernel
@@ -213,7 +213,7 @@ class LocalManage:
 
 
 def _pages(page_after: Callable[[T | None], Sequence[T]]) -> Iterator[T]:
-    """All pages as one sequence; each is asked for after the last item of the one before."""
+    """All pages as one sequence; each is requested after the last item of the previous one."""
     page = page_after(None)
     while page:
         yield from page

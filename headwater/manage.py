@@ -24,7 +24,7 @@ Properties = dict[str, str]
 class NewRealm(NamedTuple):
     realm: RealmInfo
     credentials: SecretShown | None
-    """Of the first principal, shown once; None for a realm that is not filled yet."""
+    """Secret of the first principal, shown once; None for a realm that is not filled yet."""
 
 
 class NewSecret(NamedTuple):
@@ -53,7 +53,7 @@ class ManagedRealms(Protocol):
 
 
 class ManagedRealm(Protocol):
-    """Where a `catalog` may be None, the realm itself is meant."""
+    """If a `catalog` may be None, None means the realm itself."""
 
     # ── catalogs ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -122,7 +122,7 @@ class ManagedRealm(Protocol):
     def detach(self, policy: str, catalog: str | None, path: KeyPath) -> None: ...
 
     def applicable(self, catalog: str | None, path: KeyPath) -> Sequence[PolicyInfo]:
-        """Of each type the nearest."""
+        """The nearest policy of each type."""
 
 
 class ManagedConnectors(Protocol):

@@ -10,7 +10,7 @@ from headwater.schemas.change import KeyPath
 
 
 class Snapshot:
-    """Everything that a reference held after one of its entries. Following the pointer's log after `seq` leaves no seam."""
+    """Everything that a reference held after one of its entries. Following the pointer's log after `seq` leaves no gap."""
 
     def __init__(self, snapshots: Snapshots, at: LogRecord) -> None:
         self.pointer = at.entry.pointer

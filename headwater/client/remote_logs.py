@@ -19,7 +19,7 @@ PAGE_CHANGES = 1_000
 
 
 class RemoteLogs:
-    """What the caller may see of them."""
+    """The pointers that the caller may see."""
 
     def __init__(self, calls: ServerCalls) -> None:
         self.calls = calls

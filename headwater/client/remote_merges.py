@@ -45,8 +45,8 @@ def catalog_path(calls: ServerCalls, catalog: str, last: str) -> str:
 
 
 def read_diff(calls: ServerCalls, catalog: str, before: str, after: str) -> Iterator[ChangedKey]:
-    """The two states are looked up with the first page; later pages compare the same two. ⚠ Asked for now, not when the
-    first key is wanted, so that a name that does not exist fails here."""
+    """The two states are resolved with the first page; later pages compare the same two. ⚠ Requested now, not when the first
+    key is needed, so that a name that does not exist fails here."""
     path = catalog_path(calls, catalog, "diff")
     return _keys(calls, path, calls.get(path, [("before", before), ("after", after)], DiffAnswer))
 

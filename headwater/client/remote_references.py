@@ -28,7 +28,7 @@ class ResolvedCommit(NamedTuple):
     pointer: str
     commit_id: str
     is_head: bool
-    """Nothing but the reference was named: its newest state is meant."""
+    """Only the reference was named: its newest state is meant."""
 
 
 class RemoteReferences:
@@ -69,7 +69,7 @@ class RemoteReferences:
         return self._outcome(before.commit_id, done.meta)
 
     def _outcome(self, commit_id: str, meta: MutationMeta) -> CommitResult:
-        """With the Change that a move became, read from the feed."""
+        """Includes the Change that a move became, read from the feed."""
         change = self._calls.find_commit(meta.entry_id) if meta.changed and meta.entry_id else None
         return CommitResult(returned=change, commit_id=commit_id, seq=meta.seq, replayed=meta.replayed)
 
@@ -135,7 +135,7 @@ class RemoteReferences:
         )
 
     def _time(self, info: PointerInfo) -> str:
-        """Of the newest entry, which a listing does not show: the last one after the previous one."""
+        """For the newest entry, which a listing does not show: the last one after the previous one."""
         target = msgspec.structs.replace(self._calls.target, pointers=(info.name,))
         reader = Reader(HttpPoll(self._calls.client, target), str(max(info.seq, info.oldest_seq) - 1))
         return next((change.time for change in reader.changes(follow=False) if change.seq == info.seq), "")

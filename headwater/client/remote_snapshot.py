@@ -12,7 +12,7 @@ from headwater.schemas.http.feed_json import StatePage
 
 
 class RemoteSnapshot:
-    """Everything that a reference held after one of its entries. Following the pointer's log after `seq` leaves no seam."""
+    """Everything that a reference held after one of its entries. Following the pointer's log after `seq` leaves no gap."""
 
     def __init__(self, calls: ServerCalls, first: StatePage) -> None:
         self.pointer = first.pointer
@@ -27,7 +27,7 @@ class RemoteSnapshot:
         return self.entries()
 
     def entries(self, prefix: Sequence[str] = (), types: Sequence[str] | None = None) -> Iterator[ContentEntry]:
-        """All below the prefix, in key order; what else there is passes by."""
+        """All keys below the prefix, in key order; others are skipped."""
         above = tuple(prefix)
         for one in self._calls.state_entries(self._first):
             if is_under(one.key, above) and one.key != above and (types is None or one.type in types):

@@ -42,7 +42,7 @@ class RemoteSubscription:
         filter: Filter = NO_FILTER,
         pin_seconds: int | None = None,
     ) -> SubscriptionInfo:
-        """Or the one that is there, if it asks for the same."""
+        """Or the existing one, if the request is for the same."""
         wanted = msgspec.convert(filter, FilterBody, from_attributes=True)
         body = SubscriptionBody(pointers=list(pointers), after=str(after), filter=wanted)
         if pin_seconds is not None:
@@ -60,19 +60,20 @@ class RemoteSubscription:
         self._calls.call("DELETE", self._path, type(None))
 
     def page(self, *, wait_seconds: float = 0.0, limit: int = PAGE_CHANGES) -> SubscriptionPage:
-        """What comes next. Reading it moves nothing."""
+        """What comes next. Reading does not move the position."""
         query: list[tuple[str, str | int | float | bool | None]] = [("limit", limit), ("wait", wait_seconds)]
         return self._calls.get(f"{self._path}/changes", query, SubscriptionPage, wait_seconds)
 
     def acknowledge(self, page: SubscriptionPage) -> SubscriptionInfo | None:
-        """Move behind the page; None where it moves nothing."""
+        """Move past the page; None if that moves nothing."""
         if not page.acknowledge.positions:
             return None
         return self._write("POST", "/acknowledge", page.acknowledge)
 
     def changes(self, *, follow: bool = True, limit: int | None = None) -> Iterator[Change]:
-        """Each page is acknowledged when the Change behind its last one is asked for: what was given out and not done with when
-        a reader dies comes again. Ends behind `limit` Changes, all acknowledged; a loop that is left before is not."""
+        """Each page is acknowledged when the Change after its last one is requested: if a reader dies, what was returned but
+        not finished comes again. Ends after `limit` Changes, all acknowledged; a loop that is left early does not acknowledge
+        its last page."""
         chains: dict[str, Chain] = {}
         is_filtered = self.info().filter != FilterBody()
         left = limit

@@ -51,7 +51,7 @@ class ServerCalls:
         return self.get("snapshot", query, StatePage)
 
     def state_entries(self, page: StatePage) -> Iterator[SnapshotEntry]:
-        """Of that page and all behind it, which are of the same state."""
+        """Items of that page and all following ones, which are of the same state."""
         yield from page.entries
         while page.next_token is not None:
             page = self.state(page.pointer, token=page.next_token)
@@ -61,7 +61,8 @@ class ServerCalls:
         return self.get(f"commits/{id}", [], Change)
 
     def commit(self, path: str, body: msgspec.Struct, request_id: str | None) -> CommitAnswer:
-        """⚠ Sent again under the same key when no answer comes, so that it is committed once; what stays open is said to be."""
+        """⚠ Sent again under the same key if no response comes, so that it is committed once; an unknown outcome is reported as
+        such."""
         key = request_id or uuid.uuid4().hex
         headers = {"idempotency-key": key, "content-type": "application/json"}
         try:
@@ -76,7 +77,7 @@ class ServerCalls:
             ) from error
 
     def post(self, path: str, body: msgspec.Struct, kind: type[T]) -> T:
-        """A question that has a body; it changes nothing."""
+        """A query that has a body; it changes nothing."""
         return self.call("POST", path, kind, content=msgspec.json.encode(body), headers={"content-type": "application/json"})
 
     def call(
@@ -89,7 +90,7 @@ class ServerCalls:
         headers: dict[str, str] | None = None,
         content: bytes | None = None,
     ) -> T:
-        """For what may be sent twice. A path of the feed, or an address of this server."""
+        """For requests that may be sent twice. A path of the feed, or an address of this server."""
         return self._send(method, path, query or [], kind, headers or {}, content, COMMIT_SECONDS)
 
     def get(self, path: str, query: Query, kind: type[T], wait_seconds: float = 0.0) -> T:
@@ -130,7 +131,7 @@ class ServerCalls:
         try:
             found = msgspec.json.decode(response.content or b"null", type=kind)
             if isinstance(found, CommitAnswer) and response.headers.get("idempotency-replayed") == "true":
-                return msgspec.structs.replace(found, replayed=True)  # the first answer, given again as it was
+                return msgspec.structs.replace(found, replayed=True)  # the first response, returned again
             return found
         except msgspec.DecodeError as error:
             raise InvalidInput(
@@ -146,7 +147,7 @@ def commit_outcome(answer: CommitAnswer) -> CommitResult:
 
 
 def operations_body(operations: Sequence[CatalogOperation]) -> list[dict[str, Any]]:
-    """As the server reads them; refused here already if they cannot be meant, as the embedded engine does."""
+    """As the server reads them; operations that cannot be valid are refused here already, as in the embedded engine."""
     prepare(operations)
     return [_operation_body(operation) for operation in operations]
 

@@ -1,6 +1,6 @@
 """Writes a quarter's history in a second, with a clock that is set back.
 
-It holds what such a time leaves behind: states that nobody asks for any more, merged branches, dropped tables, and objects of
+It contains what such a period leaves behind: states that nobody needs any more, merged branches, dropped tables, and objects of
 writers that died before their commit.
 """
 
@@ -28,7 +28,7 @@ DAY_MICROS = 86_400_000_000
 
 
 class BackdatedClock:
-    """Goes as the real one does, so many days behind it; each `next_day` brings it nearer."""
+    """Runs like the real clock, this many days behind it; each `next_day` reduces the distance."""
 
     def __init__(self, days_behind: int, clock: Clock | None = None) -> None:
         self.days_behind = days_behind
@@ -72,7 +72,7 @@ def write_backdated_history(
         for day in range(days):
             clock.next_day()
             author.work(day)
-            if day % 4 == 0 and day < days - 1:  # what is as young as today's stays for a while in any case
+            if day % 4 == 0 and day < days - 1:  # what is as young as today's objects stays for a while in any case
                 abandoned.append(_abandon(kernel, day))
         rows = kernel.store.backend.read_pointers(kernel.realm, kernel.store.backend.list_names(kernel.realm))
     changes = sum(row.seq for row in rows.values())
@@ -80,7 +80,7 @@ def write_backdated_history(
 
 
 class _Author:
-    """Makes, evolves and drops tables, and now and then works on a branch."""
+    """Creates, evolves and drops tables, and occasionally works on a branch."""
 
     def __init__(self, lake: CatalogHandle) -> None:
         self._lake = lake
@@ -119,7 +119,7 @@ class _Author:
 
 
 def _abandon(kernel: RealmKernel, day: int) -> int:
-    """What a writer has written that died before its commit."""
+    """Objects of a writer that died before its commit."""
     (object_id,) = kernel.store.take(1)
     content = Content(day.to_bytes(16, "big"), "ICEBERG_TABLE", {"metadata_location": f"s3://lake/never/{day}.json"})
     kernel.objects.write_strong([NewObject(CONTENT, object_id, content)], kernel.store.clock.now_micros())

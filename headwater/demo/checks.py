@@ -42,7 +42,7 @@ def nothing_invented(diaries: Mapping[str, list[JournalLine]], logs: Logs, set_u
 
 
 def dense_and_chained(logs: Logs) -> Check:
-    """The chain has recomputed every hash while the logs were read; here the numbers are counted once more."""
+    """The chain recomputed every hash while the logs were read; here the numbers are counted once more."""
     holes = [pointer for pointer, log in logs.items() if [change.seq for change in log] != [*range(1, len(log) + 1)]]
     entries = sum(len(log) for log in logs.values())
     return Check("no gap, and every hash follows from the one before", not holes, _of(entries, "hashes checked", holes))
@@ -74,7 +74,7 @@ def kill_was_real(killed: Killed) -> Check:
 
 
 def state_is_the_sum(log: Sequence[Change], state: Mapping[KeyPath, Value]) -> Check:
-    """A reader that applies the Changes has what the catalog has."""
+    """A reader that applies the Changes ends with the catalog's state."""
     folded = fold(log)
     differing = [".".join(key) for key in folded.keys() | state.keys() if folded.get(key) != state.get(key)]
     return Check("the changes add up to the catalog", not differing, _of(len(state), "keys compared", differing))

@@ -14,17 +14,17 @@ from headwater.schemas.entry_ids import micros_of
 
 PAGE_CHANGES = 500
 DISCOVER_SECONDS = 0.25
-"""How often new branches are looked for; what is known costs no question to the store."""
+"""How often new branches are looked for; branches that are known cost the store no query."""
 
 
 class Follower:
-    """Every frame goes through the chain check: what does not follow from what was seen before stops the demo."""
+    """Every frame goes through the chain check: a frame that does not follow from what was seen before stops the demo."""
 
     def __init__(self, lake: CatalogHandle, clock_micros: Callable[[], int]) -> None:
         self.seen: dict[str, list[str]] = {}
         """Entry ids by pointer, as they came."""
         self.delays_micros: list[int] = []
-        """From the time in the entry until it was shown."""
+        """Seconds from the time in the entry until it was shown."""
         self._lake = lake
         self._clock_micros = clock_micros
         self._chains: dict[str, Chain] = {}
@@ -39,7 +39,7 @@ class Follower:
             yield from self._read(pointer)
 
     def discover(self) -> None:
-        """Branches that came and went are found too: a deleted one keeps its log."""
+        """Also finds branches that came and went: a deleted one keeps its log."""
         for pointer in branch_pointers(self._lake):
             if pointer not in self._chains:
                 self._chains[pointer], self._positions[pointer] = Chain(pointer, 0), Position(0, b"")

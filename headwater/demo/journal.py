@@ -1,6 +1,6 @@
 """A writer's journal of what it tried and what it was told, readable after its death.
 
-A line is flushed before the next step begins. So a killed writer has at most one commit whose outcome it does not know.
+A line is flushed before the next step begins, so a killed writer has at most one commit whose outcome it does not know.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class JournalLine(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     pointer: str
     operations: int = 0
-    """How many the tried commit holds; 0 where its writer cannot know (a merge)."""
+    """How many operations the tried commit holds; 0 if its writer cannot know (a merge)."""
     seq: int = 0
-    """Where the log has it, as the writer was told."""
+    """Its position in the log, as the writer was told."""
     replayed: bool = False
     """It had landed before, though its first writer was never told."""
 
@@ -47,7 +47,7 @@ class Journal:
 
 
 def read_journal(path: Path) -> list[JournalLine]:
-    """Whole lines only: the last one may still be on its way."""
+    """Complete lines only: the last one may still be being written."""
     if not path.exists():
         return []
     whole, _, _ = path.read_bytes().rpartition(b"\n")
@@ -59,5 +59,5 @@ def acknowledged(lines: Iterable[JournalLine]) -> list[JournalLine]:
 
 
 def in_flight(lines: list[JournalLine]) -> JournalLine | None:
-    """What was tried last, if nobody has heard what became of it."""
+    """The last commit that was tried, if its outcome is not recorded."""
     return lines[-1] if lines and lines[-1].event is JournalEvent.TRIED else None

@@ -48,9 +48,9 @@ class MaintenanceResult(msgspec.Struct, frozen=True, kw_only=True):
     expired: int
     """Entries that left the feed."""
     streamed: int
-    """Changes that went through Spark; 0 where it was left out."""
+    """Changes that went through Spark; 0 if Spark was left out."""
     without_spark: str
-    """Why, in one sentence; empty where it was there."""
+    """Why Spark was left out, in one sentence; empty if it was there."""
     before: dict[str, int]
     """Rows by object type."""
     after: dict[str, int]
@@ -71,7 +71,7 @@ def run_maintenance(folder: Path, say: Say, *, days: int = DAYS, use_spark: bool
 
 
 def _seeding(folder: Path) -> Callable[[Store, str], None]:
-    """The retained set begins with the realm, so that all of its history comes by the stream."""
+    """The retained set is created with the realm, so that all of its history arrives through the stream."""
 
     def begin(store: Store, realm: str) -> None:
         try:
@@ -158,7 +158,7 @@ class _Maintenance:
         return run.record.totals().purged
 
     def _look_again(self, states: States, before: dict[str, int], purged: int) -> dict[str, int]:
-        """With a newly opened store, so that it is read from disk."""
+        """Opens the store anew, so that it is read from disk."""
         past = self._past
         with open_store(past.url) as store:
             after = _rows_by_type(store, past.instance)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from headwater.demo.checks import Check
 
 States = Mapping[tuple[str, int], object]
-"""Of every entry that policy keeps: what the catalog was then."""
+"""For every entry that policy keeps: the state of the catalog at that time."""
 RowsByType = Mapping[str, int]
 
 

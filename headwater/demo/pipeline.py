@@ -38,14 +38,14 @@ Say = Callable[[str], None]
 class PipelineResult(msgspec.Struct, frozen=True, kw_only=True):
     commits: int
     ready_seconds: float
-    """From nothing to all processes ready."""
+    """Seconds from nothing to all processes ready."""
     arrivals: dict[str, list[float]]
-    """Reader → seconds from the answer of each commit to its arrival; what came before the answer counts as 0."""
+    """Reader → seconds from the response to each commit until its arrival; an arrival before the response counts as 0."""
     rows_before: int
     rows_after: int
     purged: int
     purge_seconds: float
-    """From the last commit to the end of the next sweep."""
+    """Seconds from the last commit to the end of the next sweep."""
     seconds: float
     checks: list[Check]
 
@@ -56,7 +56,7 @@ class PipelineResult(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_pipeline(settings: Settings, folder: Path, say: Say, show: Callable[[str], None], *, commits: int) -> PipelineResult:
     began = time.monotonic()
-    java_program()  # what is missing is said before anything else is
+    java_program()  # what is missing is reported before anything else happens
     say("a quarter's history is written by a clock that was set back")
     history = write_backdated_history(folder, file=STORE_FILE)
     options = SystemOptions(folder=folder, port=0, every_seconds=0.2, hours=MAINTAIN_HOURS)
@@ -157,7 +157,7 @@ def _wait_for_arrival(readers: PipelineReaders, seq: int) -> dict[str, float]:
 
 
 def _wait_for_sweep(store: Store) -> int:
-    """Rows that all sweeps have purged, once one that began now has ended."""
+    """Rows that all sweeps have purged, after one that begins now has ended."""
     runs = Runs(store.backend, store.clock)
     before = {one.id for one in runs.list()}
     deadline = time.monotonic() + PURGE_SECONDS_MAX

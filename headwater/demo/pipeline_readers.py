@@ -1,6 +1,6 @@
 """The readers of the pipeline: who has seen which commit of a branch, and when.
 
-A poller, an SSE reader and a Kafka group receive Changes; the live view and the retained set are asked how far they are.
+A poller, an SSE reader and a Kafka group receive Changes; the live view and the retained set are asked for their positions.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ LOOK_SECONDS = 0.05
 PROBE_SECONDS = 5.0
 AGAIN_SECONDS = 0.5
 WAIT_SECONDS = 2.0
-"""How long a question waits for news."""
+"""How long a request waits for new Changes."""
 STOP_SECONDS = 10.0
 
 
 class Sighting(msgspec.Struct, frozen=True):
     seq: int
     times: int
-    """How often the Change came: more than once is a broken promise."""
+    """How often the Change arrived: more than once is a broken promise."""
     at: float
     """By the monotonic clock."""
 
 
 class PipelineReaders:
-    """Follows one branch at every reader, from the start on."""
+    """Follows one branch with every reader, from the start on."""
 
     def __init__(self, system: System, instance: str, pointer: str, *, after_seq: int, group: str) -> None:
         self._system = system
@@ -100,7 +100,7 @@ class PipelineReaders:
     def _until_stopped(self, work: Callable[[], None]) -> None:
         while not self._stopping.is_set():
             with contextlib.suppress(HeadwaterError, OSError, httpx.HTTPError, RuntimeError, ValueError):
-                work()  # a server that is away comes back
+                work()  # a server that is unavailable comes back
             self._stopping.wait(AGAIN_SECONDS)
 
     def _saw(self, reader: str, seq: int) -> None:
@@ -122,7 +122,7 @@ class PipelineReaders:
         asyncio.run(self._kafka_until_stopped(source))
 
     async def _kafka_until_stopped(self, source: KafkaSource) -> None:
-        """A group that has no news would wait for ever."""
+        """A group without new records would wait forever."""
         reading = asyncio.ensure_future(self._kafka(source))
         while not self._stopping.is_set() and not reading.done():
             await asyncio.wait([reading], timeout=LOOK_SECONDS)
@@ -140,7 +140,7 @@ class PipelineReaders:
                 await reader.acknowledge()
 
     def _ask(self, name: str, newest: Callable[[], int]) -> None:
-        """These say how far they are: everything up to there has arrived. ⚠ What was seen before a fault is not seen again."""
+        """These report a position: everything up to it has arrived. ⚠ What was seen before a fault is not seen again."""
         with self._lock:
             known = max(self._seen[name], default=self._after_seq)
         while not self._stopping.wait(LOOK_SECONDS):

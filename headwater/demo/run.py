@@ -35,7 +35,7 @@ class DemoPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DemoResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The witnesses: what writers wrote down, what the follower saw, and what the log held right after the kill."""
+    """The evidence: what writers wrote down, what the follower saw, and what the log held right after the kill."""
 
     store: str
     seconds: float
@@ -85,7 +85,7 @@ def run_demo(folder: Path, plan: DemoPlan, show: Show, say: Say) -> DemoResult:
 
 
 class Killing:
-    """Beside the follower, which continues meanwhile: kill, look what the log holds, start the successor."""
+    """Runs while the follower continues: kill, see what the log holds, start the successor."""
 
     def __init__(self, crew: WriterProcesses, lake: CatalogHandle, say: Say) -> None:
         self._crew, self._lake, self._say = crew, lake, say
@@ -116,13 +116,13 @@ class Killing:
 
 
 def _newest_log(lake: CatalogHandle) -> list[Change]:
-    """As the store has it now: what a killed process has committed last, no other process has been told."""
+    """As the store has it now: no other process has been told what a killed process committed last."""
     history, pointer = StoreHistory(lake.realm.kernel), lake.branch().pointer
     return list(history.changes(pointer, 0, history.range(pointer)[1]))
 
 
 def _follow_while(goes_on: Callable[[], bool], follower: Follower, show: Show) -> None:
-    """Until the writers have ended, and once more for what came last."""
+    """Until the writers have ended, and once more for the last commits."""
     while True:
         last_round = not goes_on()
         for change in follower.new_changes():
@@ -133,7 +133,7 @@ def _follow_while(goes_on: Callable[[], bool], follower: Follower, show: Show) -
 
 
 def _catch_up(lake: CatalogHandle, follower: Follower, show: Show) -> None:
-    """What the last writer committed is noticed a moment later: wait until every head has been seen."""
+    """The last writer's commit is noticed a moment later: wait until every head has been seen."""
     kernel, deadline = lake.realm.kernel, time.monotonic() + CATCH_UP_SECONDS
     follower.discover()
     heads = kernel.store.backend.read_pointers(kernel.realm, branch_pointers(lake))

@@ -30,7 +30,7 @@ QUICK_FOR_FEW_ROWS = {
 
 
 class SparkStartup:
-    """Starts a session on a thread of its own; only log sources of our own are used, so that no jar has to be fetched."""
+    """Starts a session on a thread of its own; it uses only our own log sources, so that no jar has to be fetched."""
 
     def __init__(self, folder: Path, *, wanted: bool = True) -> None:
         self._log = folder / LOG_FILE
@@ -45,7 +45,7 @@ class SparkStartup:
 
     @property
     def why_not(self) -> str:
-        """One sentence; empty where Spark is there."""
+        """Why Spark is missing, in one sentence; empty if it is there."""
         return self._why_not
 
     def session(self) -> SparkSession | None:
@@ -71,7 +71,7 @@ class SparkStartup:
 
 
 def _runs_already() -> bool:
-    """Asked on the thread that may have made it: others are not told by Spark."""
+    """Checked on the thread that may have created it: Spark does not tell others."""
     try:
         from pyspark.sql import SparkSession
     except ImportError:
@@ -81,7 +81,8 @@ def _runs_already() -> bool:
 
 @contextmanager
 def _stderr_in(log: Path) -> Iterator[None]:
-    """What a JVM says while it starts and ends is for those who look for it: it has no other way to be quiet."""
+    """Hides what a JVM prints while it starts and ends, except from those who look for it: the JVM has no other way to be
+    quiet."""
     kept = os.dup(2)
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:

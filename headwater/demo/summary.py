@@ -1,4 +1,4 @@
-"""Compares what everybody saw of the demo with the store, which is opened again and so read from disk."""
+"""Compares what all processes of the demo saw with the store, which is opened again and so read from disk."""
 
 from __future__ import annotations
 

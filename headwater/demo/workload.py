@@ -10,7 +10,7 @@ from headwater.producer.content.content_types import IcebergTable, Namespace
 from headwater.schemas.change import KeyPath
 
 SHARED: KeyPath = ("shared", "totals")
-"""The table that all writers evolve, each upon what it has read: they get into each other's way."""
+"""The table that all writers evolve, each from what it has read, so that they conflict."""
 
 Tables = Mapping[KeyPath, int]
 """Live tables of one writer, with their snapshot ids."""
@@ -47,7 +47,7 @@ def table(key: KeyPath, snapshot_id: int) -> IcebergTable:
 
 
 def create(namespace: str, step: int, tables_at_once: int) -> list[CatalogOperation]:
-    """In the first step with the namespace that they live in."""
+    """The first step also creates the namespace in which they live."""
     made: list[CatalogOperation] = [Put((namespace,), Namespace())] if step == 0 else []
     keys = [(namespace, f"orders_{step:02d}_{n:02d}") for n in range(tables_at_once)]
     return [*made, *(Put(key, table(key, 1)) for key in keys)]
@@ -68,7 +68,7 @@ def drop(tables: Tables, step: int) -> list[CatalogOperation]:
 
 
 def on_a_branch(namespace: str, tables: Tables, step: int) -> Sequence[list[CatalogOperation]]:
-    """Two commits that main sees as one, by a merge."""
+    """Two commits that appear on main as one, through a merge."""
     staged = (namespace, f"staged_{step:02d}")
     return [[Put(staged, table(staged, 1))], [Put(staged, table(staged, 2)), *evolve(tables, step)]]
 

@@ -1,6 +1,6 @@
 """A process that commits to the demo's store and keeps a journal of it.
 
-Each request id is made of the writer's name and step: a successor that repeats the last step after a crash commits it once.
+Each request id is built from the writer's name and step: a successor that repeats the last step after a crash commits it once.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ class Writer:
         self._commit(step, verb.lower(), "main", operations, f"{verb} {_some(len(operations))}")
 
     def _share(self, step: int) -> None:
-        """Upon what was read: when another writer was faster, that is a conflict, and it is read again."""
+        """Based on what was read: if another writer was faster, that is a conflict, and it is read again."""
         for attempt in range(SHARE_TRIES_MAX):
             seen = self._lake.snapshot("main").get(workload.SHARED)
             if seen is None:
                 raise RuntimeError("the shared table is gone, which nobody drops")
             expected = msgspec.convert(seen.value, IcebergTable)
             grown = workload.table(workload.SHARED, (expected.snapshot_id or 0) + 1)
-            time.sleep(self._orders.pause_seconds / 4)  # the work that was done upon what was read
+            time.sleep(self._orders.pause_seconds / 4)  # the work that is based on what was read
             try:
                 self._commit(
                     step, f"share-{attempt}", "main", [Put(workload.SHARED, grown, expected=expected)], "Add to totals"
@@ -104,7 +104,7 @@ class Writer:
         self._do(step, what, handle.pointer, len(operations), commit)
 
     def _do(self, step: int, what: str, pointer: str, operations: int, act: Callable[[str], CommitResult]) -> None:
-        """Write down what is tried, do it, write down what came of it."""
+        """Write down what is tried, do it, write down the result."""
         line = JournalLine(
             event=JournalEvent.TRIED,
             step=step,

@@ -21,7 +21,7 @@ from headwater.schemas.errors import ServerFailed
 
 NAMES = ("sales", "nightly", "web", "finance", "lab", "fleet", "games", "ads")
 VICTIM = "nightly"
-"""Commits many tables at once, so that half a commit would be seen."""
+"""Commits many tables at once, so that half a commit would be noticed."""
 VICTIM_TABLES = 20
 VICTIM_STEPS = 1_000
 """It works until it is killed."""
@@ -32,7 +32,7 @@ KILL_WAIT_SECONDS = 60.0
 
 
 class Killed(msgspec.Struct, frozen=True):
-    """The state of the victim's diary at its death."""
+    """The state of the victim's journal at its death."""
 
     writer: str
     pid: int
@@ -52,7 +52,7 @@ class WriterProcesses:
         self._victim: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
-        """All of them at once: each says when it is ready, and waits for the word."""
+        """All of them at once: each reports when it is ready, and waits for the signal."""
         steps = {VICTIM: VICTIM_STEPS}
         started = [(name, self._launch(name, 0, steps.get(name, self._steps))) for name in self.names]
         for name, process in started:
@@ -63,7 +63,7 @@ class WriterProcesses:
                 self._victim = process
 
     def kill_one(self) -> Killed:
-        """When half of its work is done and a big commit has been sent of which it has not heard."""
+        """When half of its work is done and a large commit has been sent whose outcome it does not know yet."""
         process = self._victim
         if process is None:
             raise ValueError("the crew has not started")
@@ -78,7 +78,8 @@ class WriterProcesses:
         return Killed(VICTIM, process.pid, code, len(acknowledged(lines)), in_flight(lines))
 
     def _is_held_in_mid_commit(self, process: subprocess.Popen[str]) -> bool:
-        """Stop the process and check again: a stopped process has not heard what it has not written down. Else resume it."""
+        """Suspend the process and check again: a suspended process has received nothing that it has not written down. Otherwise
+        resume it."""
         time.sleep(random.uniform(0, HOLD_SECONDS_MAX))  # noqa: S311 - sometimes before it lands, sometimes behind
         process.send_signal(signal.SIGSTOP)
         _, status = os.waitpid(process.pid, os.WUNTRACED)
@@ -91,7 +92,7 @@ class WriterProcesses:
         return False
 
     def succeed(self) -> None:
-        """The victim's successor: starts over with the step that was not finished."""
+        """The victim's successor: starts with the step that was not finished."""
         lines = read_journal(self.diary(VICTIM))
         unfinished = lines[-1].step if lines else 0
         successor = self._launch(VICTIM, unfinished, max(self._steps, unfinished + SUCCESSOR_STEPS))
@@ -103,7 +104,7 @@ class WriterProcesses:
         return any(process.poll() is None for process in self._processes)
 
     def failures(self) -> list[str]:
-        """What the writers that were not killed have complained about."""
+        """Errors reported by the writers that were not killed."""
         others = [process for process in self._processes if process is not self._victim]
         errors = ((process.returncode, process.stderr.read() if process.stderr else "") for process in others)
         return [f"exit code {code}: {' '.join(text.split())[-300:]}" for code, text in errors if code != 0]

@@ -99,7 +99,7 @@ class Cassandra:
         return _config(record)
 
     def url(self, record: ServerRecord) -> str:
-        """Of the server; a store's URL has a keyspace after the slash."""
+        """Address of the server; a store's URL has a keyspace after the slash."""
         return f"cassandra://{record.address}/headwater"
 
 

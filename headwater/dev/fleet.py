@@ -15,7 +15,7 @@ from headwater.dev.state import locked, read_record
 
 
 class ServerStatus(msgspec.Struct, frozen=True):
-    """The address without the password, which is in the URL alone."""
+    """The address without the password, which only the URL contains."""
 
     name: str
     state: State
@@ -27,7 +27,7 @@ class ServerStatus(msgspec.Struct, frozen=True):
 def up(
     names: Sequence[str], dev_dir: Path, jar_cache: Path, report_for: Callable[[str], Report] = lambda _: silent
 ) -> list[ServerStatus]:
-    """All of them answer when this returns. When one fails the others keep running, and its error is raised."""
+    """All of them answer when this returns. If one fails, the others keep running, and its error is raised."""
     servers = [Server(name, dev_dir, jar_cache=jar_cache) for name in dict.fromkeys(names)]
     with locked(dev_dir) as lock, ThreadPoolExecutor(max_workers=len(KINDS)) as pool:
         starts = [pool.submit(server.start, lock, report_for(server.name)) for server in servers]
@@ -43,7 +43,7 @@ def up(
 
 
 def status(dev_dir: Path, names: Sequence[str] = ()) -> list[ServerStatus]:
-    """Needs no lock, so it answers while servers are coming up."""
+    """Needs no lock, so it answers while servers are starting."""
     servers = (Server(name, dev_dir) for name in names or KINDS)
     return [status_of(server) for server in servers]
 
@@ -56,7 +56,7 @@ def status_of(server: Server) -> ServerStatus:
 
 
 def down(names: Sequence[str], dev_dir: Path, *, delete: bool = False) -> list[ServerStatus]:
-    """Stops what runs, also what an earlier, killed caller has started; with `delete` the data go too."""
+    """Stops what is running, including servers that an earlier, killed caller started; `delete` removes the data too."""
     if not dev_dir.exists():
         return []
     servers = [Server(name, dev_dir) for name in names or KINDS]

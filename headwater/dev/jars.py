@@ -1,7 +1,7 @@
 """Fetches sets of jars once and keeps them between checkouts.
 
-This and `kit_jars` are the places where Maven coordinates are written. Ivy, which comes with PySpark, fetches them: it knows
-where Maven Central is and checks the checksums. A folder appears under its final name only when it is complete.
+Maven coordinates are written only here and in `kit_jars`. Ivy, which comes with PySpark, fetches them: it knows where Maven
+Central is and verifies checksums. A folder appears under its final name only when it is complete.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class JarSet(msgspec.Struct, frozen=True):
 
     @property
     def folder_name(self) -> str:
-        """Another version, another folder: two checkouts may want different ones."""
+        """Another version gets another folder: two checkouts may need different ones."""
         return f"{self.name}-{hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:12]}"
 
 
@@ -110,7 +110,7 @@ def fetch_jars(name: str, cache: Path, report: Report = silent) -> Path:
 
 
 def class_path(folder: Path) -> str:
-    """Sorted, because a class data archive fits only the order that it was made with."""
+    """Sorted, because a class data archive matches only the order with which it was made."""
     return ":".join(str(jar) for jar in sorted(folder.glob("*.jar")))
 
 
@@ -129,7 +129,7 @@ def _fill(jar_set: JarSet, cache: Path, folder: Path, lock: int, report: Report)
 
 
 def _run_ivy(jar_set: JarSet, ivy: Path, destination: Path, lock: int, report: Report) -> None:
-    """Ivy holds the lock too: when we are killed, nobody else uses its cache before it has ended."""
+    """Ivy holds the lock too: if we are killed, nobody else uses its cache before it has ended."""
     (ivy / "settings.xml").write_text(_settings_xml(jar_set, ivy / "cache"))
     (ivy / "ivy.xml").write_text(_ivy_xml(jar_set))
     main = [java_program(), f"-Divy.default.ivy.user.dir={ivy}", "-cp", str(_ivy_jar()), "org.apache.ivy.Main"]

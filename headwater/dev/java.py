@@ -33,7 +33,7 @@ def java_program(versions: Collection[int] = (JAVA_VERSION,)) -> str:
 
 
 def newer_java(version_min: int) -> str:
-    """One that is new enough: in JAVA_HOME, on PATH, or where Linux distributions put them; the oldest of several there."""
+    """One that is new enough: in JAVA_HOME, on PATH, or where Linux distributions put them (the oldest, if several)."""
     home = os.environ.get("JAVA_HOME")
     first = [Path(home, "bin", "java")] if home else []
     first += [Path(found)] if (found := shutil.which("java")) else []

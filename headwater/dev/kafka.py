@@ -162,7 +162,7 @@ def _format(kind: Kafka, record: ServerRecord, jars: Path) -> None:
 
 
 def _archive_file(jars: Path) -> Path:
-    """Beside the jars whose loaded classes it holds; another Java cannot use it."""
+    """Stored beside the jars whose loaded classes it holds; another Java cannot use it."""
     return jars / f"kafka-{java_version(java_program())}.jsa"
 
 

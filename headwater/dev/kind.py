@@ -10,15 +10,15 @@ from typing import Protocol
 from headwater.dev.state import ServerRecord
 
 Report = Callable[[str], None]
-"""Takes one short line about what is going on."""
+"""Receives one short line of progress."""
 
 
 def silent(_: str) -> None:
-    """The report of a caller who does not look."""
+    """The progress report of a caller who does not want one."""
 
 
 class ServerKind(Protocol):
-    """All that differs between the servers; everything else is in server.py, once."""
+    """Everything that differs between the servers; the rest is in server.py, once."""
 
     @property
     def name(self) -> str: ...
@@ -37,7 +37,8 @@ class ServerKind(Protocol):
     def choose_data_dir(self, folder: Path) -> Path: ...
 
     def prepare(self, record: ServerRecord, jar_cache: Path, report: Report) -> None:
-        """Programs and an initialized data folder; does nothing the second time, mends what a crash left half done."""
+        """Provides programs and an initialized data folder; does nothing the second time, and repairs what a crash left half
+        done."""
 
     def command(self, record: ServerRecord, jar_cache: Path) -> list[str]: ...
 

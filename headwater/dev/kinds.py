@@ -19,7 +19,7 @@ _SECURE: tuple[ServerKind, ...] = (SecureKafka(), SecureCassandra())
 
 KINDS: dict[str, ServerKind] = {kind.name: kind for kind in (*_USUAL, *_SOURCES, *_SECURE)}
 USUAL = tuple(kind.name for kind in _USUAL)
-"""What `headwater dev up` starts when none is named; the others are catalogs to follow, or ask for certificates."""
+"""What `headwater dev up` starts by default; the others are catalogs to follow, or servers that require certificates."""
 
 
 def kind_named(name: str) -> ServerKind:

@@ -1,8 +1,8 @@
 """Starts a detached process, with its pid and start time on disk before its first instruction runs.
 
-Run as a script with a bare interpreter, so only the standard library is imported here. The process file is written by the
-very process that then becomes the server: there is no moment in which a killed caller leaves a server that nobody knows.
-With an owner, the server ends as soon as the owner is gone, even by kill -9; its folder goes too, unless data are to be kept.
+Run as a script with a bare interpreter, so only the standard library is imported here. The process file is written by the very
+process that then becomes the server: at no moment does a killed caller leave a server that nobody knows. With an owner, the
+server ends as soon as the owner is gone, even by kill -9; its folder is removed too, unless data are to be kept.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WATCH_INTERVAL_SECONDS = 0.5
 
 
 def started_at(pid: int) -> str | None:
-    """When the process began, as text that a later process with the same pid cannot repeat; None when it is gone."""
+    """When the process began, as text that a later process with the same pid cannot repeat; None if it is gone."""
     stat = Path(f"/proc/{pid}/stat")
     try:
         fields = stat.read_text().rpartition(")")[2].split()
@@ -41,7 +41,7 @@ def _started_at_by_ps(pid: int) -> str | None:
 
 
 def launch(order: dict[str, Any]) -> None:
-    """The caller gets no child to wait for: a keeper stays between us, waits for the server, and so leaves no zombie."""
+    """The caller gets no child to wait for: a keeper process in between waits for the server, and so leaves no zombie."""
     if os.fork() != 0:
         return
     os.setsid()
@@ -75,7 +75,7 @@ def _redirect_to(log_file: str) -> None:
 
 
 def _keep(server_pid: int, order: dict[str, Any]) -> None:
-    """Until the server ends; or, with an owner, until the owner ends, and then the server and its folders go too."""
+    """Waits until the server ends; or, with an owner, until the owner ends, and then the server and its folders go too."""
     _redirect_to(os.devnull)
     owner = order["owner"]
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])

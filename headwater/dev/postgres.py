@@ -1,4 +1,4 @@
-"""A PostgreSQL that fsyncs every commit and asks for a random password."""
+"""A PostgreSQL that fsyncs every commit and requires a random password."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headwater.schemas.errors import MissingDependency, ServerFailed
 from headwater.schemas.extras import needs_extra
 
 UNPRIVILEGED = 65534
-"""PostgreSQL refuses to run as root; root lends it this user (nobody)."""
+"""PostgreSQL refuses to run as root; root runs it as this user (nobody)."""
 USER = "headwater"
 LEFTOVERS_TIMEOUT_SECONDS = 10
 VERSIONS_FOLDER = Path("/usr/lib/postgresql")
@@ -45,7 +45,7 @@ class Postgres:
     """The fast shutdown; SIGTERM would wait for every client to leave."""
 
     def choose_data_dir(self, folder: Path) -> Path:
-        """Beside the record, or in a place of its own where the unprivileged user cannot walk to there."""
+        """Beside the record, or in a place of its own if the unprivileged user cannot reach that folder."""
         if os.geteuid() != 0 or _others_can_reach(folder):
             return folder / "data"
         place = next((p for p in (Path("/var/tmp"), Path(tempfile.gettempdir())) if _others_can_reach(p)), None)  # noqa: S108
@@ -94,10 +94,8 @@ class Postgres:
 
 
 def _wait_for_leftovers(data: Path) -> None:
-    """After kill -9 of the head its workers end by themselves, but until then a new one refuses to start.
-
-    It also refuses while a zombie has the pid in its lock file, which may be forever where nobody reaps orphans.
-    """
+    """After kill -9 of the main process its workers end by themselves, but until then a new one refuses to start. It also
+    refuses while a zombie has the pid in its lock file, which may be forever if nobody reaps orphans."""
     deadline = time.monotonic() + LEFTOVERS_TIMEOUT_SECONDS
     while any(_works_in(process, data) for process in Path("/proc").glob("[0-9]*")):
         if time.monotonic() > deadline:

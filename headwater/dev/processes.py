@@ -1,4 +1,4 @@
-"""Says whether a recorded process still lives, and stops it; never another process that got its pid."""
+"""Says whether a recorded process is still alive, and stops it; never another process that got its pid."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RECORD_TIMEOUT_SECONDS = 30
 
 
 class ProcessId(msgspec.Struct, frozen=True):
-    """A pid alone is reused by the system; with the start time it names one process forever."""
+    """The system reuses pids; together with the start time, a pid identifies one process forever."""
 
     pid: int
     started_at: str
@@ -58,9 +58,9 @@ def launch_detached(
 ) -> None:
     """Returns when the new process is on record; it is not our child and outlives us unless it has an owner.
 
-    The lock goes along until then: if we are killed in between, nobody else looks before the record is there. The folder and
-    the scraps are removed when the owner dies, unless data are to be kept. Secrets belong in the environment, which no list of
-    processes shows.
+    The lock is passed along until then: if we are killed in between, nobody else looks before the record is there. The folder
+    and leftovers are removed when the owner dies, unless data are to be kept. Secrets belong in the environment, which no list
+    of processes shows.
     """
     order = {
         "command": command,
@@ -83,7 +83,7 @@ def launch_detached(
 
 
 def stop(process: ProcessId, *, stop_signal: signal.Signals, timeout_seconds: float) -> None:
-    """Ask first; what does not go in time is killed."""
+    """Asks first; whatever does not end in time is killed."""
     if not process.is_alive:
         return
     with contextlib.suppress(ProcessLookupError):
@@ -96,7 +96,7 @@ def stop(process: ProcessId, *, stop_signal: signal.Signals, timeout_seconds: fl
 
 
 def kill9(process: ProcessId) -> None:
-    """The whole family at one blow, the head first so that it cannot mend or replace its children."""
+    """Kills the whole family at once, the main process first so that it cannot repair or replace its children."""
     if not process.is_alive:
         return
     family = [process, *_descendants(process.pid)]
@@ -109,7 +109,7 @@ def kill9(process: ProcessId) -> None:
 
 
 def _wait_until_reaped(pid: int, timeout_seconds: float) -> None:
-    """PostgreSQL takes even a zombie for a running predecessor. The keeper reaps at once, unless someone killed it too."""
+    """PostgreSQL takes even a zombie for a running predecessor. The keeper reaps at once, unless it was killed too."""
     deadline = time.monotonic() + timeout_seconds
     with contextlib.suppress(ProcessLookupError):
         while time.monotonic() < deadline:

@@ -13,7 +13,7 @@ from headwater.dev.kind import Report, silent
 
 @contextmanager
 def live_reports(names: Sequence[str]) -> Iterator[Callable[[str], Report]]:
-    """Gives the report of each server; on stderr, so that stdout stays fit for machines."""
+    """Returns the progress report for each server; on stderr, so that stdout stays machine-readable."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda _: silent

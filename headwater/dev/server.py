@@ -29,7 +29,8 @@ State = Literal["absent", "stopped", "died", "not answering", "running"]
 class Server:
     """One server in `<dev_dir>/<name>`: every fact is read from disk, so any process may hold a handle to it.
 
-    With an owner, the server ends when that process is gone, however it went, and its folder goes unless it keeps its data.
+    With an owner, the server ends when that process is gone, however it ended, and its folder is removed unless it keeps its
+    data.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class Server:
         self.owner = owner
         self.keeps_data = keeps_data
         self.given_up = threading.Event()
-        """Set by a caller who was interrupted: the wait ends at once, the server is left to itself."""
+        """Set by a caller who was interrupted: waiting ends at once, and the server is left running."""
 
     @property
     def name(self) -> str:
@@ -66,12 +67,12 @@ class Server:
 
     @property
     def url(self) -> str:
-        """With password where there is one: what Headwater's own settings take."""
+        """With password if there is one: the address that Headwater's own settings take."""
         return self.kind.url(self.record)
 
     @property
     def process(self) -> ProcessId | None:
-        """The running process, or None: a record left by a crash names nobody."""
+        """The running process, or None: a record left by a crash names no live process."""
         process = read_process(self._process_file)
         return process if process is not None and process.is_alive else None
 
@@ -90,7 +91,7 @@ class Server:
         return "running" if self.kind.is_ready(record) else "not answering"
 
     def start(self, lock: int, report: Report = silent) -> None:
-        """Ready when this returns; finds a running one and does nothing. The caller holds the lock of the dev folder."""
+        """Ready when this returns; if one is running, does nothing. The caller holds the lock of the dev folder."""
         record = self.ensure_record()
         if self.process is None:
             self._launch(record, lock, report)
@@ -148,13 +149,13 @@ class Server:
         return "\n".join(lines[-LOG_TAIL_LINES:])
 
     def stop(self) -> None:
-        """In good order, data kept."""
+        """Shuts down in good order and keeps the data."""
         if (process := self.process) is not None:
             stop(process, stop_signal=self.kind.stop_signal, timeout_seconds=STOP_TIMEOUT_SECONDS)
         self._process_file.unlink(missing_ok=True)
 
     def kill9(self) -> None:
-        """As a crash does: nothing is flushed, nothing said."""
+        """As in a crash: nothing is flushed or reported."""
         if (process := self.process) is not None:
             kill9(process)
 
@@ -165,7 +166,7 @@ class Server:
             self.start(lock)
 
     def delete(self) -> None:
-        """Stopped, and its data and password gone."""
+        """Stops it, and removes its data and password."""
         self.stop()
         if (record := read_record(self.folder)) is not None:
             shutil.rmtree(_home_of_data(record), ignore_errors=True)
@@ -177,13 +178,13 @@ class Server:
 
 
 def _home_of_data(record: ServerRecord) -> Path:
-    """Usually the server's folder; PostgreSQL may have got one elsewhere."""
+    """Usually the server's folder; PostgreSQL may have one elsewhere."""
     return Path(record.data_dir).parent
 
 
 @contextmanager
 def running(name: str, dev_dir: Path, *, jar_cache: Path | None = None, report: Report = silent) -> Iterator[Server]:
-    """A server for the length of the block, and not a moment longer than this process lives."""
+    """A server for the length of the block, and never longer than this process lives."""
     server = Server(name, dev_dir, jar_cache=jar_cache, owner=myself())
     try:
         with locked(server.dev_dir) as lock:

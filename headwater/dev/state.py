@@ -25,11 +25,11 @@ from headwater.schemas.errors import ServerFailed
 
 LOOPBACK = "127.0.0.1"
 PORTS = range(20_000, 32_000)
-"""Below the range from which systems lend ports to clients, so that a restarted server finds its port free."""
+"""Below the range of ephemeral client ports, so that a restarted server finds its port free."""
 
 
 class ServerRecord(msgspec.Struct, frozen=True):
-    """What stays the same over restarts."""
+    """What does not change between restarts."""
 
     name: str
     folder: str
@@ -73,7 +73,7 @@ def make_record(name: str, folder: Path, port_names: tuple[str, ...], choose_dat
 
 
 def write_private(file: Path, content: bytes) -> None:
-    """Whole or not at all, and for our eyes only from the first byte on."""
+    """Complete or absent, and readable only by us from the first byte on."""
     unfinished = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
     with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as handle:
         handle.write(content)
@@ -84,7 +84,7 @@ def write_private(file: Path, content: bytes) -> None:
 
 @contextmanager
 def made_whole(folder: Path) -> Iterator[Path]:
-    """A place to fill that becomes `folder` only when the block has ended well; what killed callers left half done goes."""
+    """A folder to fill that becomes `folder` only when the block has succeeded; leftovers of killed callers are removed."""
     for leftover in folder.parent.glob(f"{folder.name}.new-*"):
         shutil.rmtree(leftover, ignore_errors=True)
     unfinished = folder.with_name(f"{folder.name}.new-{secrets.token_hex(4)}")
@@ -95,7 +95,7 @@ def made_whole(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[int]:
-    """One caller at a time; the system frees the lock of a caller that was killed."""
+    """One caller at a time; the system releases the lock of a caller that was killed."""
     folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -106,7 +106,7 @@ def locked(folder: Path) -> Iterator[int]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Chosen at random, so that test runs side by side do not meet."""
+    """Chosen at random, so that concurrent test runs do not collide."""
     found: list[int] = []
     for port in random.SystemRandom().sample(PORTS, len(PORTS)):
         if is_free(port):

@@ -1,4 +1,4 @@
-"""The two kinds of processes that are supervised: local servers, and commands of ours with an address to ask."""
+"""The two kinds of supervised processes: local servers, and our own commands that serve an address."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ class Managed(Protocol):
 
     @property
     def pid(self) -> int | None:
-        """None where it does not run."""
+        """None if it is not running."""
 
     @property
     def ready_when(self) -> str:
         """What `is_ready` asks for, in words."""
 
     def launch(self, lock: int, report: Report = silent) -> None:
-        """Started when this returns, not yet ready. `HeadwaterError` where it cannot be started."""
+        """Started when this returns, but not yet ready. `HeadwaterError` if it cannot be started."""
 
     def is_ready(self) -> bool: ...
 
     def give_up(self) -> None:
-        """Ends a launch that is under way."""
+        """Ends a launch that is in progress."""
 
     def stop(self) -> None:
-        """In good order; what does not go in time is killed."""
+        """Stops it in good order; it is killed if it does not end in time."""
 
 
 class ManagedServer:
@@ -96,7 +96,7 @@ class ManagedServer:
 
 
 class ManagedCommand:
-    """`headwater …` in a process of its own. Settings go by its environment, where no list of processes shows passwords."""
+    """`headwater …` in a process of its own. Settings go by its environment, which no list of processes shows."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class ManagedCommand:
 
 
 def log_tail(managed: Managed) -> str:
-    """The last words of a process that has ended."""
+    """The last output of a process that has ended."""
     with contextlib.suppress(OSError):
         lines = managed.log_file.read_text(errors="replace").strip().splitlines()
         return " / ".join(line.strip() for line in lines[-LOG_TAIL_LINES:])

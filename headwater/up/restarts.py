@@ -5,7 +5,7 @@ from __future__ import annotations
 FIRST_SECONDS = 0.5
 MAX_SECONDS = 30.0
 STEADY_SECONDS = 60.0
-"""A process that ran that long is taken for healthy: the next wait is short again."""
+"""A process that ran this long is considered healthy: the next wait is short again."""
 
 
 class BackOff:
@@ -15,7 +15,7 @@ class BackOff:
         self._next_seconds = first_seconds
 
     def next(self, ran_seconds: float) -> float:
-        """After a run of that length: twice the wait before, up to a bound."""
+        """After a run of that length: twice the previous wait, up to a limit."""
         if ran_seconds >= STEADY_SECONDS:
             self._next_seconds = self._first_seconds
         seconds = self._next_seconds

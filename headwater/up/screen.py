@@ -16,7 +16,7 @@ from rich.text import Text
 from headwater.up.supervisor import ProcessStatus, Watch
 
 QUIET_STATES = ("ready", "stopping", "stopped")
-"""In which no reason is shown."""
+"""States in which no reason is shown."""
 STYLES = {"ready": "green", "failing": "bold red", "restarting": "bold red", "stopped": "dim"}
 REFRESHES_PER_SECOND = 4
 
@@ -37,7 +37,7 @@ class EndLine(msgspec.Struct, frozen=True, kw_only=True, tag="stopped", tag_fiel
 
 
 class Lines:
-    """One line at a time, also of several threads."""
+    """One line at a time, even from several threads."""
 
     def __init__(self, *, json_output: bool, quiet: bool = False) -> None:
         self._json_output = json_output
@@ -67,7 +67,7 @@ class Lines:
 
 
 def process_table(statuses: Sequence[ProcessStatus], title: str, note: str = "") -> Table:
-    """Reasons stand below it, over the whole width: in a column they would be cut to a word, and cut the addresses."""
+    """Reasons are printed below it, over the whole width: in a column they and the addresses would be cut to a word."""
     reasons = [f"{one.name}: {one.reason}" for one in statuses if one.reason and one.state not in QUIET_STATES]
     table = Table(
         title=title,
@@ -87,7 +87,7 @@ def process_table(statuses: Sequence[ProcessStatus], title: str, note: str = "")
 
 @contextmanager
 def screen(statuses: Statuses, *, json_output: bool, title: str, note: str = "") -> Iterator[Lines]:
-    """`note` stands below everything, and what has been said last before it."""
+    """`note` is printed below everything, after the last messages."""
     console = Console()
     if json_output or not console.is_terminal:
         yield Lines(json_output=json_output)

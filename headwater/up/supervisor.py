@@ -1,7 +1,7 @@
-"""Starts processes when what they need is ready, watches them, and starts those that end again, later each time.
+"""Starts processes when what they need is ready, watches them, and restarts those that end, after growing delays.
 
-Each process has a thread: a slow start or a probe that hangs delays no other. A process that runs and does not answer is shown
-as failing and left to itself: killing what is merely slow helps nobody.
+Each process has a thread: a slow start or a probe that hangs delays no other. A process that runs but does not answer is shown
+as failing and left alone: killing what is merely slow helps nobody.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ProcessStatus(msgspec.Struct, frozen=True, kw_only=True):
     pid: int | None = None
     restarts: int = 0
     reason: str = ""
-    """Why it was last started again, or is not ready."""
+    """Why it was last restarted, or is not ready."""
     log: str = ""
 
 
@@ -114,7 +114,7 @@ class _Supervised:
         self._change("stopped")
 
     def _run_once(self) -> str:
-        """Until it ends; why."""
+        """Waits until it ends; returns why."""
         self._change("starting")
         try:
             self.managed.launch(self._lock, self._reported(self.status.reason))
@@ -138,7 +138,7 @@ class _Supervised:
         return f"{asked}. If that lasts, end process {self.managed.pid}: it is started again."
 
     def _reported(self, before: str) -> Report:
-        """What a launch says of itself while it takes long, e.g. that it fetches jars; then again why it was started."""
+        """What a launch reports while it takes long, e.g. that it fetches jars; afterwards again why it was started."""
 
         def report(doing: str) -> None:
             self._change("starting", reason=before if doing in ("starting", "running") else doing)
@@ -146,7 +146,7 @@ class _Supervised:
         return report
 
     def _change(self, state: State, *, restarts: int | None = None, reason: str | None = None) -> None:
-        """Called when something about it has changed."""
+        """Called when its state has changed."""
         after = msgspec.structs.replace(
             self.status,
             state=state,

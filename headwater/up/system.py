@@ -21,24 +21,24 @@ SMALL_SPARK = {
     "spark_conf": "spark.sql.shuffle.partitions=2 spark.sql.adaptive.enabled=false "
     "spark.sql.streaming.noDataMicroBatches.enabled=false spark.ui.enabled=false",
 }
-"""For little data on a machine that does everything; a setting of the user's own wins."""
+"""For little data on a machine that runs everything; the user's own settings win."""
 
 
 class SystemOptions(msgspec.Struct, frozen=True, kw_only=True):
     folder: Path
     database: Database = "sqlite"
     port: int = 8181
-    """Of the server; 0 takes a free one."""
+    """Port of the server; 0 picks a free one."""
     every_seconds: float = 1.0
-    """Between two rounds of the stream."""
+    """Seconds between two rounds of the stream."""
     hours: float = 6.0
-    """Between two expiries, purges and sweeps."""
+    """Hours between two runs of expiry, purge and sweep."""
 
 
 class System(msgspec.Struct, frozen=True, kw_only=True):
     processes: list[Managed]
     settings: dict[str, str]
-    """What a command of this machine needs in its environment to work on this system."""
+    """The environment that a command on this machine needs to work on this system."""
     server: str
     kafka: str
     registry: str

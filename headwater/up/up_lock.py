@@ -1,4 +1,4 @@
-"""One `headwater up` in a folder; the system frees the lock of one that was killed."""
+"""Allows one `headwater up` per folder; the system releases the lock of one that was killed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headwater.schemas.errors import InvalidInput
 
 @contextmanager
 def held_folder(folder: Path) -> Iterator[int]:
-    """The open lock, which goes along with every process until that is on record."""
+    """The open lock, which is passed to every process until that is on record."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)

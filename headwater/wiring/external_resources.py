@@ -10,6 +10,6 @@ from headwater.wiring.publishing import publisher_options
 
 
 def external_resources(store: Store, settings: Settings, *, keep_topics: bool = False) -> list[ExternalResources]:
-    """Topics first: they are what can be out of reach."""
+    """Topics first: they are what may be unreachable."""
     options = publisher_options(settings) if settings.kafka_bootstrap else None
     return [PublishedTopics(store, options, keep=keep_topics), RetainedSets(settings.maintenance_dir)]

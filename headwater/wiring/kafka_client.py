@@ -18,9 +18,9 @@ from headwater.settings import Settings
 OURS = frozenset(
     {"transactional.id", "enable.idempotence", "acks", "isolation.level", "enable.auto.commit", "enable.partition.eof"}
 )
-"""What nobody may set otherwise: records would be lost or doubled."""
+"""What nobody may override: records would be lost or duplicated."""
 SECURITY = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.", "bootstrap.", "metadata.broker.list")
-"""What has settings of its own, which every client honours."""
+"""Options that have settings of their own, which every client honours."""
 _SASL = ("kafka_sasl_mechanism", "kafka_sasl_username", "kafka_sasl_password", "kafka_oauth_token_url", "kafka_oauth_scope")
 _TLS = (
     "kafka_ssl_ca_location",
@@ -31,7 +31,7 @@ _TLS = (
 
 
 class KafkaClient(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the brokers are and who asks them. Checked: the files are there and fit together."""
+    """Where the brokers are and who connects to them. Checked: the files exist and match each other."""
 
     bootstrap: str
     protocol: str = "plaintext"
@@ -106,7 +106,7 @@ class KafkaClient(msgspec.Struct, frozen=True, kw_only=True):
         return None if context is None else faust.SSLCredentials(context)
 
     def java(self) -> dict[str, str]:
-        """PEM files as they are: Kafka's Java client reads them since 2.7."""
+        """PEM files unchanged: Kafka's Java client reads them since 2.7."""
         given = {"security.protocol": self.protocol.upper()}
         if self.ca:
             given |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": Path(self.ca).read_text()}
@@ -134,7 +134,7 @@ class KafkaClient(msgspec.Struct, frozen=True, kw_only=True):
         return f"{security}.{module} required username={_quoted(self.username)} password={_quoted(self.password)};"
 
     def ssl_context(self) -> ssl.SSLContext:
-        """`InvalidInput` where a file is missing or is not what it should be."""
+        """`InvalidInput` if a file is missing or is not what it should be."""
         try:
             context = ssl.create_default_context(cafile=self.ca or None)
         except (OSError, ssl.SSLError) as error:

@@ -47,7 +47,7 @@ def kafka_source(
 
 
 def registry_schemas(settings: Settings) -> SchemaById | None:
-    """Writers' schemas by their registry ids, where a registry is set."""
+    """Writers' schemas by their registry ids, if a registry is set."""
     if not settings.kafka_registry_url:
         return None
     from headwater.producer.publisher.kafka.schema_registry import SchemaRegistry

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def schedule_options(settings: Settings, every_seconds: float) -> ScheduleOptions:
-    parse_retention(settings.retention)  # a rule that is none is refused at once, not at night
+    parse_retention(settings.retention)  # an invalid rule is refused at once, not at night
     return ScheduleOptions(every_seconds=every_seconds, retention=settings.retention)
 
 
@@ -60,7 +60,7 @@ def file_storage(settings: Settings) -> dict[str, str]:
 
 
 def spark_file_executor(settings: Settings, spark: SparkSession) -> FileExecutor:
-    """On a session that is open, and stays open."""
+    """Uses a session that is open, and leaves it open."""
     from headwater.streaming.files.spark.spark_marks import SparkFileExecutor
     from headwater.streaming.files.spark.worker_files import WorkerFiles
 
@@ -90,7 +90,7 @@ def opened_file_executor(settings: Settings, *, on_spark: bool) -> Iterator[File
 
 
 def location_of(folder: str) -> str:
-    """A folder of this machine as one that is reached without links."""
+    """A folder of this machine, as a path without links."""
     return folder if "://" in folder else os.path.realpath(folder.removeprefix("file:"))
 
 
@@ -125,7 +125,7 @@ def task_options(settings: Settings) -> TaskPurgeOptions:
 
 
 def file_upkeep(settings: Settings, spark: SparkSession | None = None) -> FileUpkeep:
-    """On the session, if there is one, and otherwise as `maintain_on_spark` says."""
+    """Uses the session if there is one, otherwise follows `maintain_on_spark`."""
     executor: Callable[[], AbstractContextManager[FileExecutor]]
     if spark is None:
         executor = partial(opened_file_executor, settings, on_spark=settings.maintain_on_spark)
@@ -141,7 +141,7 @@ def file_upkeep(settings: Settings, spark: SparkSession | None = None) -> FileUp
 
 
 def doomed_files(store: Store, settings: Settings) -> DoomedFiles:
-    """Of realms and catalogs that are purged."""
+    """The files of realms and catalogs that are purged."""
     from headwater.streaming.files.tasks.doomed_files import DoomedFiles
 
     return DoomedFiles(store, partial(file_operations, settings), sweep_options(settings))

@@ -25,7 +25,7 @@ NICENESS = 10
 RESTART_SECONDS_FIRST = 1.0
 RESTART_SECONDS_MAX = 60.0
 OPEN_SECONDS = 1.0
-"""Between two tries to open the store: the server may be about to create it."""
+"""Seconds between two tries to open the store: the server may be about to create it."""
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class ProcessConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextlib.contextmanager
 def maintenance_beside(settings: Settings, hours: float) -> Iterator[None]:
-    """Nothing at 0 hours. What cannot be meant is refused here, before anything is served."""
+    """Nothing at 0 hours. Invalid values are refused here, before anything is served."""
     if not hours:
         yield
         return
@@ -61,7 +61,7 @@ def maintenance_beside(settings: Settings, hours: float) -> Iterator[None]:
 
 
 class MaintenanceProcess:
-    """Started again if it dies, later each time."""
+    """Restarted if it dies, after growing delays."""
 
     def __init__(self, order: ProcessConfig) -> None:
         self._order = msgspec.json.encode(order) + b"\n"
@@ -74,7 +74,7 @@ class MaintenanceProcess:
         self._watcher.start()
 
     def stop(self, timeout_seconds: float) -> None:
-        """A run that is under way ends before its next batch. One that is killed leaves nothing half done that matters."""
+        """A run in progress ends before its next batch. A killed run leaves nothing half done that matters."""
         self._stopping.set()
         process = self._process
         if process is None:

@@ -23,7 +23,7 @@ class PublisherStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_ready(self) -> bool:
-        """Whether it holds shards and all of them publish. ⚠ One whose shards are all with other publishers is not."""
+        """Whether it holds shards and all of them publish. ⚠ False for a publisher all of whose shards are held by others."""
         return not self.failure and bool(self.shards) and all(shard.state in WORKING for shard in self.shards)
 
 

@@ -37,7 +37,7 @@ def missing_error(client: KafkaClient, topic: str) -> NotFound:
 
 
 def topic_bounds(client: KafkaClient, topics: Collection[str]) -> dict[str, dict[str, TopicBounds]]:
-    """Topic → partition → its first offset and the next one, which lies before transactions that are under way."""
+    """Topic → partition → its first offset and the next one, which lies before open transactions."""
     from headwater.streaming.spark_jobs.topic_query import TopicBounds
 
     admin = _admin(client)

@@ -43,7 +43,8 @@ def publisher_options(settings: Settings, bootstrap: str | None = None) -> Publi
 
 
 def start_publisher(store: Store, settings: Settings, bootstrap: str | None = None, *, realms: Sequence[str] = ()) -> Publisher:
-    """In the background of this process, until its `close()`, which comes before the store's. `status()` shows its progress."""
+    """Runs in the background of this process until its `close()`, which comes before the store's. `status()` shows its
+    progress."""
     from headwater.producer.publisher import factory
 
     return factory.start_publisher(store, publisher_options(settings, bootstrap), realms=realms)

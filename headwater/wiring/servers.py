@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def server_connection(settings: Settings) -> Connection:
-    """With the client's id and secret where there are any, because they outlive a token."""
+    """Uses the client's id and secret if there are any, because they outlive a token."""
     with needs_extra("reading a server"):
         from headwater.consumers.clients.connection import Connection
     has_client = bool(settings.server_client_id)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 LockOf = Callable[[str], AbstractContextManager[object]]
-"""By realm: held while its set is changed, where other threads of this process change it too."""
+"""By realm: held while its set is changed, if other threads of this process change it too."""
 
 
 def unlocked(_: str) -> AbstractContextManager[object]:
@@ -46,7 +46,7 @@ class SweepPlan(msgspec.Struct, frozen=True, kw_only=True):
     on_spark: bool = False
     """Mark, scan and delete on Spark's workers, not on threads of this process."""
     by_stream: bool = False
-    """Take what must stay from the streamed set, brought up to the heads, and compact it; not by walking."""
+    """Take what must stay from the streamed set, brought up to the heads, and compact it; no walking."""
     threads: int = 1
 
     @property
@@ -55,8 +55,8 @@ class SweepPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def scheduled_sweep_backend(settings: Settings, store: Store, identifiers: Identifiers) -> SweepBackend:
-    """By the streamed set that `headwater stream` keeps, as the settings say. One thread deletes, unless Spark's workers do: a
-    machine that also serves is not taken over by its maintenance."""
+    """Uses the streamed set that `headwater stream` keeps, as the settings say. One thread deletes, unless Spark's workers do,
+    so that maintenance does not take over a machine that also serves."""
     plan = SweepPlan(on_spark=settings.maintain_on_spark, by_stream=True)
     if settings.maintain_by_stream == "always":
         return sweep_backend(settings, plan, store, identifiers)
@@ -72,7 +72,7 @@ def scheduled_sweep_backend(settings: Settings, store: Store, identifiers: Ident
 
 
 def claim_sets(settings: Settings, store: Store) -> None:
-    """`InvalidInput` where the folder of sets is another store's or cannot be written, before Spark starts."""
+    """`InvalidInput` if the folder of sets belongs to another store or cannot be written, before Spark starts."""
     from headwater.streaming.retained.folder_owner import claim_folder
 
     claim_folder(settings.maintenance_dir, ensure_incarnation(store.backend, store.clock).id, instances_to_maintain(store))
@@ -91,7 +91,7 @@ def sweep_backend(settings: Settings, plan: SweepPlan, store: Store, identifiers
 def spark_sweep_backend(
     settings: Settings, plan: SweepPlan, store: Store, spark: SparkSession, *, lock_of: LockOf = unlocked
 ) -> SweepBackend:
-    """On a session that is open, and stays open."""
+    """Uses a session that is open, and leaves it open."""
     if not plan.by_stream:
         from headwater.streaming.spark_jobs.spark_walk import SparkWalkedSource
 
@@ -105,7 +105,7 @@ def spark_sweep_backend(
 
 @contextlib.contextmanager
 def opened_purge_scan(settings: Settings, store: Store, run: Run, *, on_spark: bool) -> Iterator[DeleteByScan]:
-    """How rows of realms go where the database does not delete by realm; elsewhere no session is started."""
+    """How rows of realms are deleted if the database does not delete by realm; otherwise no session is started."""
     if not on_spark or store.backend.abilities.can_delete_realms:
         yield delete_by_scan
         return
@@ -117,7 +117,7 @@ def opened_purge_scan(settings: Settings, store: Store, run: Run, *, on_spark: b
 
 
 def spark_purge_scan(settings: Settings, spark: SparkSession, run: Run) -> DeleteByScan:
-    """On a session that is open, and stays open."""
+    """Uses a session that is open, and leaves it open."""
     from headwater.streaming.spark_jobs.spark_purge import SparkScans
 
     return SparkScans(spark, settings.store, run.lease.claim)
@@ -131,7 +131,7 @@ def streamed_source(settings: Settings, spark: SparkSession) -> RetainedSource:
 
 
 def quiet_spark(settings: Settings) -> SparkSession:
-    """What goes wrong is one line at the end, not the JVM's stacks."""
+    """An error is one line at the end, without the JVM's stack traces."""
     from headwater.wiring.spark import open_spark
 
     spark = open_spark(settings)
@@ -155,7 +155,7 @@ def _caught_up(settings: Settings, store: Store, spark: SparkSession, lock_of: L
 
 
 def _compact(settings: Settings, spark: SparkSession, lock_of: LockOf, fenced: FencedRealm) -> None:
-    """What the sweep has proved complete is made smaller; a set that grew meanwhile is left for the next time."""
+    """Compacts what the sweep has proved complete; a set that grew meanwhile is left for the next time."""
     from headwater.schemas.errors import RetainedMoved
     from headwater.streaming.retained.retained_store import RetainedStore
     from headwater.streaming.spark_jobs.retained_rows import compact

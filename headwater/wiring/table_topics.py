@@ -19,7 +19,7 @@ from headwater.schemas.errors import HeadwaterError, ShardLost
 LOOK_SECONDS = 2.0
 RETRY_SECONDS = 5.0
 TAKEN_OVER_SECONDS = 60.0
-"""Before a keeper that another one has taken over from tries again: two would fence each other forever."""
+"""Delay before a keeper that was taken over tries again: otherwise two would fence each other forever."""
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class TableTopicWriters:
         self._thread.join()
 
     def keep_once(self) -> None:
-        """Bring every topic to the end of now."""
+        """Bring every topic to its current end."""
         for realm in self._published():
             self._keeper(realm).run_once()
 
@@ -68,7 +68,7 @@ class TableTopicWriters:
                 thread.start()
 
     def _keep(self, realm: str, keeper: TableTopicWriter) -> None:
-        """Until it is stopped. A failure costs the keeper its life: the next one reads all it knows from the topic."""
+        """Runs until it is stopped. A keeper that fails is discarded: the next one reads all it knows from the topic."""
         while not keeper.is_stopped:
             try:
                 keeper.run()

@@ -1,4 +1,4 @@
-"""Local servers that let nobody in without TLS.
+"""Local servers that admit nobody without TLS.
 
 Read certificates, kafka_secure, cassandra_secure.
 """

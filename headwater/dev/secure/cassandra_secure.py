@@ -1,4 +1,4 @@
-"""A one-node Cassandra that lets nobody in without TLS and a client's certificate."""
+"""A one-node Cassandra that admits nobody without TLS and a client certificate."""
 
 from __future__ import annotations
 

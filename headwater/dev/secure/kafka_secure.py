@@ -1,4 +1,4 @@
-"""A one-node Kafka that lets nobody in without TLS, and without a password, a token or a client's certificate."""
+"""A one-node Kafka that admits nobody without TLS, and without a password, a token or a client certificate."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ unsecuredLoginStringClaim_sub="broker";
 
 
 class SecureKafka(Kafka):
-    """`main` takes users (PLAIN, SCRAM, and OAUTHBEARER with unsigned tokens), `certificates` clients that have one."""
+    """`main` accepts users (PLAIN, SCRAM, and OAUTHBEARER with unsigned tokens), `certificates` clients that have one."""
 
     name = "kafka-secure"
     port_names = ("main", "certificates", "controller")
