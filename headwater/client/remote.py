@@ -61,7 +61,7 @@ class RemoteHeadwater:
         return list(self.manage_realms().realms())
 
     def create_realm(self, name: str = "default") -> NewRealm:
-        """Made, filled and opened; the answer carries the first principal's secret, which is never shown again."""
+        """Created, filled and opened; the response contains the first principal's secret, which is never shown again."""
         return self.manage_realms().create(name, initialize=True)
 
     def manage_realms(self) -> RemoteRealms:
@@ -110,7 +110,7 @@ class RemoteRealm:
         return RemoteCatalog(self, self.manage.catalog(name))
 
     def create_catalog(self, name: str, *, storage_root: str = "", author: str | None = None) -> RemoteCatalog:
-        """The author is the caller: a server takes nobody else's word."""
+        """The author is the caller: a server accepts no other."""
         self.manage.create_catalog(name, storage_root=storage_root)
         return self.catalog(name)
 
@@ -179,7 +179,7 @@ class RemoteCatalog(CatalogBase["RemoteReference", RemoteSnapshot]):
 
 
 class RemoteReference(ReferenceBase[RemoteSnapshot]):
-    """A branch or tag. What it holds is read again with every call."""
+    """A branch or tag. Its contents are read again with every call."""
 
     def __init__(self, catalog: RemoteCatalog, info: ReferenceInfo) -> None:
         super().__init__(catalog, info)
@@ -207,11 +207,11 @@ class RemoteReference(ReferenceBase[RemoteSnapshot]):
         return commit_outcome(self._calls.commit("commit", body, options.get("request_id")))
 
     def reader(self, after: str | int = "earliest", *, filter: Filter = NO_FILTER, stream: bool = False) -> Reader:
-        """The Changes with a cursor to keep beside what you make of them."""
+        """The Changes with a cursor to store beside what you build from them."""
         return self._catalog.realm.reader([self.pointer], after, filter=filter, stream=stream)
 
     def changes(self, after: str | int = "earliest", *, follow: bool = False, filter: Filter = NO_FILTER) -> Iterator[Change]:
-        """Every entry behind the cursor, oldest first; with `follow`, those to come too."""
+        """Every entry after the cursor, oldest first; with `follow`, future ones too."""
         return self.reader(after, filter=filter).changes(follow=follow)
 
     async def changes_async(

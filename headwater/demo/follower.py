@@ -24,7 +24,7 @@ class Follower:
         self.seen: dict[str, list[str]] = {}
         """Entry ids by pointer, as they came."""
         self.delays_micros: list[int] = []
-        """Seconds from the time in the entry until it was shown."""
+        """From the time in the entry until it was shown."""
         self._lake = lake
         self._clock_micros = clock_micros
         self._chains: dict[str, Chain] = {}

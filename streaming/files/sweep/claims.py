@@ -46,7 +46,7 @@ class Claims:
             return b""
 
     def claim(self, root: Root, *, force: bool = False) -> RootRecord:
-        """Claim a root that nobody has, or renew one that is ours."""
+        """Claim a root that nobody has, or that is ours already."""
         _require_open(root)
         self.require_alone(root)
         there, record = self.read(root), self._roots.get(root)
