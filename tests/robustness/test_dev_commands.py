@@ -85,7 +85,7 @@ def test_status_shows_what_runs_and_down_stops_it_and_keeps_the_data(settled_dir
     up = json.loads(dev(settled_dir, "up", "postgres", "--json").stdout)[0]
     states = {it["name"]: it["state"] for it in json.loads(dev(settled_dir, "status", "--json").stdout)}
     assert states.pop("postgres") == "running"
-    assert {"kafka", "kafka-secure", "cassandra", "cassandra-secure", "registry", "nessie"} == states.keys()
+    assert {"kafka", "kafka-secure", "cassandra", "cassandra-secure", "registry", "nessie", "hive"} == states.keys()
     assert set(states.values()) == {"absent"}
     assert up["address"] in dev(settled_dir, "status").stdout
     url = dev(settled_dir, "url", "postgres").stdout.strip()

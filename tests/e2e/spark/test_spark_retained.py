@@ -157,7 +157,7 @@ def test_a_batch_that_was_cut_short_is_written_again(streamed: Streamed, monkeyp
     def dies_once(self: Path, target: Path) -> Path:
         if self.name.startswith("unfinished-") and not died:
             died.append(self.name)
-            raise OSError("killed here")
+            raise RuntimeError("killed here")
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", dies_once)
