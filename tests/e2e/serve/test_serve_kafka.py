@@ -8,7 +8,7 @@ import httpx
 
 import headwater
 from headwater.schemas.topics import commits_topic
-from tests.support.fixtures.publisher_runs import assert_topic_equals_log, instance_of, read_topic, wait_until
+from tests.support.fixtures.publisher_runs import assert_topic_equals_log, instance_of, log_of, read_topic, wait_until
 from tests.support.servers.served import served
 
 COMMITS = 5
@@ -31,13 +31,12 @@ def test_what_is_committed_over_http_is_in_kafka_and_its_lag_in_the_metrics(tmp_
         with headwater.open(url) as engine:
             realm = instance_of(engine)
 
-            def changes() -> int:
-                records = read_topic(kafka_bootstrap, commits_topic(realm))
-                return sum(
-                    record.record.pointer == "cat/1/heads/main" and record.record.change is not None for record in records
-                )
+            def published() -> int:
+                return sum(found.record.change is not None for found in read_topic(kafka_bootstrap, commits_topic(realm)))
 
-            wait_until(lambda: changes() == COMMITS + 1, "the commits are in Kafka")
+            log = log_of(engine.store, realm)
+            assert len(log["cat/1/heads/main"]) == COMMITS + 1
+            wait_until(lambda: published() == sum(map(len, log.values())), "the commits of every pointer are in Kafka")
             metrics = httpx.get(f"{server.url}/metrics", timeout=30).text
             assert "headwater_publisher_lag_commits" in metrics
             server.stop()
