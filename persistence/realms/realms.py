@@ -254,7 +254,7 @@ class Realms:
         fence_pointers(self._store.backend, held, self._store.clock)
 
     def _close(self, realm: Realm) -> None:
-        """The error that another process is moving the realm."""
+        """Close every pointer of the realm, whoever else fences it meanwhile."""
         backend, clock = self._store.backend, self._store.clock
         for _ in range(FENCE_TRIES_MAX):
             held = take_realm_fence(backend, read_realm_fence(backend, realm.instance), FENCE_CLOSED, clock)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fixtures.bridged_lakes import Destination
+from tests.support.fixtures.bridged_lakes import Destination, reconciled
 from tests.support.fixtures.hive_lake import HiveLake, iceberg
 from tests.support.servers.servers import hive_url
 
@@ -28,13 +28,6 @@ def destination(lake: HiveLake, tmp_path: Path) -> Destination:
     made = Destination(tmp_path, "file:///")
     made.add_source("h", "hive", lake.url)
     return made
-
-
-def reconciled(destination: Destination) -> dict[str, Any]:
-    (job,) = destination.json("reconcile", "--once")["jobs"]
-    assert (job["state"], job["failures"]) == ("SUCCEEDED", []), job
-    counters: dict[str, Any] = job["counters"]
-    return counters
 
 
 def held(destination: Destination, lake: HiveLake) -> dict[str, dict[str, Any]]:

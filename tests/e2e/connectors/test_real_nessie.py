@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.support.fixtures.bridged_lakes import Destination
+from tests.support.fixtures.bridged_lakes import Destination, reconciled
 from tests.support.fixtures.nessie_lake import NessieLake
 from tests.support.servers.servers import nessie_url
 
@@ -26,13 +25,6 @@ def destination(lake: NessieLake, tmp_path: Path) -> Destination:
     made = Destination(tmp_path, "file:///")
     made.add_source("n", "nessie", lake.api, f"reference={lake.branch}")
     return made
-
-
-def reconciled(destination: Destination) -> dict[str, Any]:
-    (job,) = destination.json("reconcile", "--once")["jobs"]
-    assert (job["state"], job["failures"]) == ("SUCCEEDED", []), job
-    counters: dict[str, Any] = job["counters"]
-    return counters
 
 
 def ids(destination: Destination) -> dict[tuple[str, ...], str]:
