@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 
-from tests.support.running.folder_times import FolderTimes
+from tests.support.running.run_times import RunTimes
 from tests.support.running.scheduling import FileScheduling, order_for_workers
 from tests.support.running.test_run import begin_run, end_run
 from tests.support.running.told_lines import ToldLines
@@ -35,7 +35,7 @@ hypothesis.settings.load_profile("soak" if os.environ.get("HEADWATER_SOAK") else
 def pytest_configure(config: pytest.Config) -> None:
     begin_run()
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(FolderTimes())
+        config.pluginmanager.register(RunTimes())
         config.pluginmanager.register(ToldLines())
 
 

@@ -5,10 +5,15 @@ Files begin in the order of `WEIGHTS`, longest first, so that no process is left
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from pathlib import Path
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+from tests.support.running.test_run import run_folder
 
 SPARK = "spark"
 WEIGHTS = (
@@ -25,20 +30,32 @@ WEIGHTS = (
 
 
 class FileScheduling(LoadScopeScheduling):
-    """Hands out whole files, in the order of collection; a node id that ends in `@spark` belongs to Spark's process."""
+    """Hands out whole files, in the order of collection, and the tests that need Spark as if they were one file."""
+
+    @cached_property
+    def _spark_tests(self) -> frozenset[str]:
+        return read_spark_tests(run_folder())
 
     def _split_scope(self, nodeid: str) -> str:
-        return SPARK if nodeid.endswith(f"@{SPARK}") else nodeid.partition("::")[0]
+        return SPARK if nodeid in self._spark_tests else nodeid.partition("::")[0]
 
 
 def order_for_workers(items: list[pytest.Item], *, is_worker: bool) -> None:
-    """Sorts files by weight; in a worker, Spark's tests get the suffix by which the scheduler knows them."""
+    """Sorts files by weight; a worker also says which tests need Spark, which the scheduler cannot know from their names."""
     items.sort(key=_rank)
-    if not is_worker:
-        return
-    for item in items:
-        if _needs_spark(item):
-            item._nodeid = f"{item.nodeid}@{SPARK}"
+    if is_worker:
+        write_spark_tests(run_folder(), (item.nodeid for item in items if _needs_spark(item)))
+
+
+def write_spark_tests(folder: Path, nodeids: Iterable[str]) -> None:
+    """Every worker writes the same, whole."""
+    mine = folder / f"{SPARK}-tests.{os.getpid()}"
+    mine.write_text("\0".join(nodeids))
+    mine.replace(folder / f"{SPARK}-tests")
+
+
+def read_spark_tests(folder: Path) -> frozenset[str]:
+    return frozenset((folder / f"{SPARK}-tests").read_text().split("\0"))
 
 
 def _rank(item: pytest.Item) -> tuple[bool, int]:
