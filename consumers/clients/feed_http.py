@@ -24,6 +24,7 @@ from headwater.schemas.errors import (
 from headwater.schemas.filters import NO_FILTER, Filter
 from headwater.schemas.frame import Frame
 from headwater.schemas.http.feed_json import FeedPage, Problem, Range
+from headwater.schemas.whole_numbers import whole_number
 
 PAGE_CHANGES = 500
 CONNECT_SECONDS = 5.0
@@ -172,5 +173,5 @@ def _by_status(status: int) -> type[HeadwaterError]:
 
 
 def _retry_after(headers: Mapping[str, str]) -> dict[str, Fact]:
-    text = headers.get("retry-after", "")
-    return {"retry_after_seconds": int(text)} if text.isascii() and text.isdecimal() else {}
+    seconds = whole_number(headers.get("retry-after", ""))
+    return {} if seconds is None else {"retry_after_seconds": seconds}

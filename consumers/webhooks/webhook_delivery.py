@@ -22,7 +22,8 @@ from headwater.consumers.webhooks.webhook_signing import check_secret, signed_he
 from headwater.persistence.clock import MICROS
 from headwater.schemas.change import Change
 from headwater.schemas.entry_ids import time_text
-from headwater.schemas.errors import AddressForbidden, Fact, FeedUnreachable, HeadwaterError, InvalidInput
+from headwater.schemas.errors import AddressForbidden, FeedUnreachable, HeadwaterError, InvalidInput
+from headwater.schemas.whole_numbers import whole_number
 
 TRIES_MAX = 8
 TIMEOUT = httpx.Timeout(10.0, connect=5.0)
@@ -147,8 +148,8 @@ def _require_taken(response: httpx.Response) -> None:
     said = next(response.iter_raw(), b"")[:ANSWER_CHARACTERS_MAX].decode(errors="replace")
     if status in _RETRIABLE or status >= 500:
         error = FeedUnreachable(f"the receiver answered {status}: {said}", field="url")
-        text = response.headers.get("retry-after", "")
-        error.facts |= {"retry_after_seconds": int(text)} if text.isascii() and text.isdecimal() else dict[str, Fact]()
+        seconds = whole_number(response.headers.get("retry-after", ""))
+        error.facts |= {} if seconds is None else {"retry_after_seconds": seconds}
         raise error
     if response.is_redirect:
         raise _AddressError(

@@ -14,6 +14,7 @@ from headwater.cli.output import as_json, echo, print_json
 from headwater.cli.target import in_realm
 from headwater.consumers.clients.cursor_file import CursorFile
 from headwater.consumers.webhooks.dead_letters import read_dead_letters
+from headwater.consumers.webhooks.webhook_addresses import CheckedTransport
 from headwater.consumers.webhooks.webhook_delivery import TRIES_MAX, Webhook, WebhookSender
 from headwater.consumers.webhooks.webhook_run import WebhookResult, send_again, send_all
 from headwater.consumers.webhooks.webhook_signing import new_secret
@@ -74,7 +75,7 @@ def send(
     """
     webhook = _webhook(url, secret_env, allow_private, tries)
     kept, dead = CursorFile(Path(cursor_file)), Path(dead_letters)
-    with httpx.Client() as client:
+    with httpx.Client(transport=CheckedTransport()) as client:
         sender = WebhookSender(webhook, dead, client=client)
         sender.check()
         with feed_reader(settings, realm, Pointers(pointers, catalog, branch), kept.read() or after) as (reader, _):
@@ -108,7 +109,7 @@ def redeliver(
         raise InvalidInput(f"{file} is not there, or takes dead letters itself.", field="FILE", remedy="Name another file.")
     torn: list[int] = []
     letters = list(read_dead_letters(Path(file), torn.append))
-    with httpx.Client() as client:
+    with httpx.Client(transport=CheckedTransport()) as client:
         senders = {
             to: WebhookSender(_webhook(to, secret_env, allow_private, tries), dead, client=client)
             for to in dict.fromkeys(url or letter.url for letter in letters)

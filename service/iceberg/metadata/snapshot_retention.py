@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from headwater.schemas.whole_numbers import NUMBER_MAX, whole_number
 from headwater.service.iceberg.metadata.shapes import Plain
 from headwater.service.iceberg.metadata.table_snapshots import MAIN
 
@@ -86,4 +87,5 @@ def _setting(table: Plain, ref: Plain, name: str) -> int | None:
     stated = table["properties"].get(_PROPERTIES + name)
     if stated is None:
         return None
-    return int(stated) if stated.strip().isdigit() else 2**62
+    number = whole_number(stated.strip())
+    return NUMBER_MAX if number is None else number

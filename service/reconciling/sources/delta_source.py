@@ -18,6 +18,7 @@ from headwater.producer.content.content_types import DELTA_TABLE, NAMESPACE
 from headwater.schemas.change import KeyPath, Value
 from headwater.schemas.entry_ids import time_text
 from headwater.schemas.errors import InvalidInput, LocationForbidden, NamespaceNotFound, SnapshotNotFound, SourceUnreachable
+from headwater.schemas.whole_numbers import whole_number
 from headwater.service.reconciling.source_secrets import check_secret_ref
 from headwater.service.reconciling.sources.delta_planning import planned_files
 from headwater.service.reconciling.sources.upstream import check_known
@@ -154,13 +155,14 @@ def _parsed(seen: str) -> tuple[int, str, str]:
 
 def _depth(spec: ConnectorSpec) -> int:
     given = spec.properties.get("depth", str(DEPTH_DEFAULT))
-    if not given.isdecimal() or not DEPTH_DEFAULT <= int(given) <= DEPTH_MAX:
+    depth = whole_number(given)
+    if depth is None or not DEPTH_DEFAULT <= depth <= DEPTH_MAX:
         raise InvalidInput(
             f"{given[:80]!r} is no depth of folders.",
             field="properties.depth",
             remedy=f"Use {DEPTH_DEFAULT} to {DEPTH_MAX}: {DEPTH_DEFAULT} for uri/namespace/table.",
         )
-    return int(given)
+    return depth
 
 
 class DeltaFactory:

@@ -18,6 +18,7 @@ from headwater.producer.connectors.source_spi import SourceContent, SourceOperat
 from headwater.producer.content.content_types import ICEBERG_TABLE, NAMESPACE
 from headwater.schemas.change import KeyPath, Op, Value
 from headwater.schemas.errors import SourceRefused
+from headwater.schemas.whole_numbers import whole_number
 from headwater.service.reconciling.sources.thrift_calls import Fields
 
 CATALOG = "hive"
@@ -74,8 +75,8 @@ def table_of(table: Fields) -> SourceContent | None:
     if parameters.get("table_type", "").upper() != "ICEBERG" or not location:
         return None
     value: Value = {"metadata_location": location}
-    if (snapshot := parameters.get("current-snapshot-id", "")).isdecimal():
-        value["snapshot_id"] = int(snapshot)
+    if (snapshot := whole_number(parameters.get("current-snapshot-id", ""))) is not None:
+        value["snapshot_id"] = snapshot
     return SourceContent(key=key, id=parameters.get("uuid", ""), type=ICEBERG_TABLE.name, value=value)
 
 

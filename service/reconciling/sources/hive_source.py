@@ -170,6 +170,9 @@ def _apply(found: dict[KeyPath, SourceContent], event: HiveEvent) -> None:
             found[one.key] = one.content
 
 
+SCHEMES = frozenset({"thrift"})
+
+
 class HiveFactory:
     def __init__(self, private_hosts: frozenset[str], roots: StorageRoots) -> None:
         self._private_hosts = private_hosts
@@ -178,7 +181,7 @@ class HiveFactory:
     def check_spec(self, spec: ConnectorSpec) -> None:
         parts = urlsplit(spec.uri)
         try:
-            is_address = parts.scheme == "thrift" and bool(parts.hostname and parts.port) and parts.username is None
+            is_address = parts.scheme in SCHEMES and bool(parts.hostname and parts.port) and parts.username is None
         except ValueError:
             is_address = False
         if not is_address or parts.path.strip("/") or parts.query:
@@ -204,7 +207,8 @@ class HiveFactory:
     def _address(self, spec: ConnectorSpec) -> tuple[str, int]:
         """⚠ It is the checked address that is called."""
         try:
-            to = urlsplit(checked_url(spec.uri, allow_private=is_allowed(spec.uri, self._private_hosts)).url)
+            private = is_allowed(spec.uri, self._private_hosts)
+            to = urlsplit(checked_url(spec.uri, allow_private=private, schemes=SCHEMES).url)
         except FeedUnreachable as error:
             raise SourceUnreachable(error.message, field="uri", remedy=error.remedy) from error
         return to.hostname or "", to.port or 0

@@ -14,6 +14,7 @@ from headwater.producer.content.content_types import ICEBERG_TABLE, ICEBERG_VIEW
 from headwater.schemas.change import KeyPath, Value
 from headwater.schemas.entry_ids import time_text
 from headwater.schemas.errors import NamespaceNotFound, SourceRefused
+from headwater.schemas.whole_numbers import whole_number
 from headwater.service.reconciling.sources.upstream import (
     Upstream,
     check_known,
@@ -213,8 +214,8 @@ def _table(table: _Table, tag: str) -> Observation:
 
 def _versions_kept(properties: Mapping[str, str]) -> int:
     """How many versions the metadata log keeps: a longer log has lost its beginning."""
-    given = properties.get(VERSIONS_KEPT, "")
-    return int(given) if given.isdecimal() else VERSIONS_KEPT_DEFAULT
+    given = whole_number(properties.get(VERSIONS_KEPT, ""))
+    return VERSIONS_KEPT_DEFAULT if given is None else given
 
 
 def _earlier(entry: _LogEntry, snapshots: Sequence[_SnapshotEntry]) -> Value:

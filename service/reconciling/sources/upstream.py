@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 import msgspec
 
-from headwater.consumers.webhooks.webhook_addresses import Resolve, checked_url, resolve
+from headwater.consumers.webhooks.webhook_addresses import CheckedTransport, Resolve, checked_url, resolve
 from headwater.producer.connectors.source_spi import ConnectorSpec
 from headwater.schemas.errors import FeedUnreachable, HeadwaterError, InvalidInput, SourceRefused, SourceUnreachable
 
@@ -43,7 +43,7 @@ class Upstream:
         self._base = base.rstrip("/")
         self._private_hosts = private_hosts
         self._headers = dict(headers or {})
-        self._client = client or httpx.Client(timeout=TIMEOUT_SECONDS, follow_redirects=False, trust_env=False)
+        self._client = client or httpx.Client(transport=CheckedTransport(), timeout=TIMEOUT_SECONDS, follow_redirects=False)
         self._resolve = resolve
         self._monotonic = monotonic
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import httpx
@@ -14,11 +15,12 @@ import standardwebhooks
 from headwater.consumers.backoff import Backoff
 from headwater.consumers.webhooks.cloud_event import CloudEvent
 from headwater.consumers.webhooks.dead_letters import DeadLetter, read_dead_letters
-from headwater.consumers.webhooks.webhook_addresses import checked_url, is_forbidden
+from headwater.consumers.webhooks.webhook_addresses import CheckedTransport, Resolve, checked_url, is_forbidden, resolve
 from headwater.consumers.webhooks.webhook_delivery import Webhook, WebhookSender, deliver
 from headwater.consumers.webhooks.webhook_signing import check_secret, new_secret
 from headwater.schemas.errors import AddressForbidden, HeadwaterError, InvalidInput
 from tests.support.models.feed_histories import history
+from tests.support.servers.self_signed import self_signed, signed_by
 from tests.support.servers.webhook_receiver import receiving
 
 SECRET, NEXT = new_secret(), new_secret()
@@ -26,13 +28,16 @@ LOG = history(4)
 
 
 @contextmanager
-def sender(url: str, tmp_path: Path, *, tries_max: int = 4, allow_private: bool = True) -> Iterator[WebhookSender]:
+def sender(
+    url: str, tmp_path: Path, *, tries_max: int = 4, allow_private: bool = True, resolve: Resolve = resolve
+) -> Iterator[WebhookSender]:
     webhook = Webhook(url=url, secrets=(SECRET, NEXT), allow_private=allow_private, tries_max=tries_max)
-    with httpx.Client() as client:
+    with httpx.Client(transport=CheckedTransport()) as client:
         yield WebhookSender(
             webhook,
             tmp_path / "dead.jsonl",
             client=client,
+            resolve=resolve,
             make_backoff=lambda tries: Backoff(first_seconds=0.001, tries_max=tries),
         )
 
@@ -126,7 +131,8 @@ def test_a_refusal_that_is_about_the_address_gives_up_no_change(tmp_path: Path, 
     [
         "127.0.0.1", "127.8.8.8", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0",
         "255.255.255.255", "224.0.0.1", "240.0.0.1", "::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "::ffff:10.0.0.1",
-        "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "ff02::1", "nonsense",
+        "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "ff02::1", "nonsense", "192.0.0.192", "192.88.99.1", "fec0::1",
+        "3fff::1", "5f00::1", "64:ff9b:1::7f00:1",
     ],
 )  # fmt: skip
 def test_addresses_that_are_not_public_are_forbidden(address: str) -> None:
@@ -152,10 +158,103 @@ def test_the_checked_address_is_what_is_called() -> None:
     )
 
 
-@pytest.mark.parametrize("url", ["", "ftp://host/", "https:///x", "https://user:pw@host/", "https://host:99999/", "file:///x"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "", "ftp://host/", "ftp://host:21/", "gopher://host:80/", "https:///x", "https://user:pw@host/", "https://host:99999/",
+        "file:///x", "https://a..b/", f"https://{'a' * 64}.example/", "https://[::1/", "https://host/\x00", "https://host/?\x7f",
+        f"https://host/{'a' * 70_000}", "https://host\x7f/", "https://ho st/", "https://good.example\\@host/",
+    ],
+)  # fmt: skip
 def test_what_is_not_an_address_is_refused(url: str) -> None:
     with pytest.raises(InvalidInput):
         checked_url(url, resolve=lambda host, port: ["8.8.8.8"])
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.1", "0x7f.1", "2130706433", "017700000001", "①②⑦.⓪.⓪.①", "127。0。0。1", "[::ffff:7f00:1]", "[0:0::1]", "localhost"],
+)
+def test_every_form_of_a_private_address_is_recognised(host: str) -> None:
+    with pytest.raises(AddressForbidden):
+        checked_url(f"http://{host}/")
+
+
+def test_a_name_that_is_not_ascii_is_called_by_its_ascii_form(tmp_path: Path) -> None:
+    with receiving() as receiver:
+        url = receiver.url.replace("localhost", "bücher.example")
+        with sender(url, tmp_path, resolve=lambda host, port: ["127.0.0.1"]) as sending:
+            assert sending.send(LOG[0])
+    assert receiver.calls[0][0]["host"] == f"xn--bcher-kva.example:{receiver.server_address[1]}"
+
+
+def test_a_name_that_turns_private_between_two_attempts_is_called_once(tmp_path: Path) -> None:
+    answers, called = iter([["8.8.8.8"], ["10.0.0.1"]]), []
+
+    def unavailable(request: httpx.Request) -> httpx.Response:
+        called.append(request.url.host)
+        return httpx.Response(503, content=iter([b"later"]))
+
+    webhook = Webhook(url="https://rebinding.example/", secrets=(SECRET,))
+    sending = WebhookSender(
+        webhook,
+        tmp_path / "dead.jsonl",
+        client=httpx.Client(transport=httpx.MockTransport(unavailable)),
+        resolve=lambda host, port: next(answers),
+        make_backoff=lambda tries: Backoff(first_seconds=0.001, tries_max=tries),
+    )
+    with pytest.raises(AddressForbidden, match=r"10\.0\.0\.1"):
+        sending.send(LOG[0])
+    assert called == ["8.8.8.8"] and not (tmp_path / "dead.jsonl").exists()
+
+
+def test_a_host_without_a_certificate_gets_nothing_over_the_connection_of_another(tmp_path: Path) -> None:
+    authority = self_signed(tmp_path)
+    (folder := tmp_path / "server").mkdir()
+    certificate, key = signed_by(authority, folder, "one.example")
+    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving.load_cert_chain(certificate, key)
+    with receiving(tls=serving) as receiver:
+        port = receiver.server_address[1]
+        with httpx.Client(transport=CheckedTransport(ssl.create_default_context(cafile=authority[0]))) as client:
+            for name in ("one.example", "other.example", "one.example"):
+                with suppress(httpx.ConnectError) if name == "other.example" else nullcontext():
+                    client.post(
+                        f"https://127.0.0.1:{port}/", content=name, headers={"host": name}, extensions={"sni_hostname": name}
+                    )
+    assert [body for _, body in receiver.calls] == [b"one.example", b"one.example"]
+    assert receiver.connections == 2, "the first connection was open when the other host was called, and used again"
+
+
+def test_proxies_of_the_environment_are_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with receiving() as proxy, receiving() as receiver:
+        for name in ("http_proxy", "https_proxy", "all_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.server_address[1]}")
+        with sender(receiver.url, tmp_path) as sending:
+            assert sending.send(LOG[0])
+    assert (len(proxy.calls), len(receiver.calls)) == (0, 1)
+
+
+@pytest.mark.parametrize("seconds", ["9" * 5_000, "9" * 30, "²", "-1", "soon"])
+def test_a_receiver_cannot_end_the_delivery_by_when_it_wants_to_be_called_again(tmp_path: Path, seconds: str) -> None:
+    with (
+        receiving(lambda _: 503, headers={"retry-after": seconds}) as receiver,
+        sender(receiver.url, tmp_path, tries_max=2) as sending,
+    ):
+        assert not sending.send(LOG[0])
+    assert len(receiver.calls) == 2 and "503" in letters(tmp_path)[0].error
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("where", ["/hook", "http://169.254.169.254/latest", "http://10.0.0.1/", "//other.example/"])
+def test_no_redirect_is_followed(tmp_path: Path, status: int, where: str) -> None:
+    with (
+        receiving(lambda _: status, headers={"location": where}) as receiver,
+        sender(receiver.url, tmp_path) as sending,
+        pytest.raises(AddressForbidden, match=str(status)),
+    ):
+        sending.send(LOG[0])
+    assert len(receiver.calls) == 1 and not (tmp_path / "dead.jsonl").exists()
 
 
 @pytest.mark.parametrize("secret", ["", "whsec_", "whsec_example", "plain", "whsec_AAAA", "A" * 44, "whsec_" + "A" * 31])
