@@ -9,8 +9,10 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeAlias
 
+from headwater.persistence.commit.commit_outcome import CommitOutcome
+from headwater.persistence.commit.commit_request import CommitRequest
 from headwater.persistence.commit.landed_elsewhere import HandedOver
-from headwater.persistence.commit.lane import CommitOutcome, CommitRequest, Lane, LaneContext, LaneStats
+from headwater.persistence.commit.lane import Lane, LaneContext, LaneStats
 from headwater.persistence.commit.replies import FutureReply, LoopReply, Mailboxes, Reply, ThreadReply
 from headwater.persistence.limits import check_name
 from headwater.schemas.errors import StoreUnavailable

@@ -13,14 +13,15 @@ import logging
 import random
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from headwater.persistence.backend import Backend
-from headwater.persistence.clock import MICROS, Clock
+from headwater.persistence.clock import Clock
 from headwater.persistence.commit.attempt import Attempt, AttemptStats, closed
+from headwater.persistence.commit.commit_outcome import CommitOutcome, as_unknown, outcome_of
+from headwater.persistence.commit.commit_request import CommitRequest, PendingRequest
 from headwater.persistence.commit.contention import ContentionControl
 from headwater.persistence.commit.draft import Draft, IdAllocator, Plan
 from headwater.persistence.commit.landed_elsewhere import HandedOver, OwnEntries, landed_since
@@ -28,7 +29,7 @@ from headwater.persistence.commit.linger import Linger
 from headwater.persistence.commit.prefetch import Prefetch
 from headwater.persistence.commit.replies import Reply
 from headwater.persistence.commit.request_search import RequestSearch, check_same
-from headwater.persistence.commit.retries import RetryPolicy
+from headwater.persistence.commit.retries import RetryBudget, RetryPolicy
 from headwater.persistence.coordination.restore_watch import RestoreWatch
 from headwater.persistence.log.committed_requests import KEPT_SECONDS, CommittedRequest
 from headwater.persistence.log.head import Head, load_head
@@ -36,10 +37,8 @@ from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.log.log_walk import LogWalk, has_entry
 from headwater.persistence.objects.realm_objects import RealmObjects
 from headwater.persistence.rows import FENCE_CLOSED
-from headwater.schemas.change import Kind
 from headwater.schemas.errors import (
     CommitOutcomeUnknown,
-    CommitRetriesExhausted,
     HeadwaterError,
     IdempotencyKeyReused,
     InvalidInput,
@@ -56,55 +55,6 @@ BATCHES_IN_A_ROW_MAX = 8
 """After this many batches another lane gets the thread, so that busy lanes do not starve the others."""
 
 _log = logging.getLogger(__name__)
-
-
-class CommitRequest(Protocol):
-    """What a lane applies. `plan` is called once for each attempt, always with the state that it would commit onto."""
-
-    @property
-    def request_id(self) -> str: ...
-
-    @property
-    def request_id_is_callers(self) -> bool:
-        """Whether the caller supplied the id, so that the same request may have come before."""
-
-    @property
-    def fingerprint(self) -> bytes:
-        """A digest of all that the request asks for, empty if its caller answers for that: an id that comes again with
-        another one is refused."""
-
-    @property
-    def kind(self) -> Kind:
-        """What the request wants to be in the log, for observers."""
-
-    @property
-    def keys_to_read(self) -> Iterable[bytes]:
-        """The encoded keys that `plan` will look up, as far as they are known beforehand: a lane reads those of all waiting
-        requests together."""
-
-    def plan(self, draft: Draft) -> Plan | Iterator[Plan] | None:
-        """What to append; None for nothing to do; raises what the head refuses. An iterator gives several entries, all or
-        none, and sees the draft move on to each before it is asked for the next."""
-
-
-class CommitOutcome(msgspec.Struct, frozen=True, gc=False):
-    """What became of a request: its entry, or None when there was nothing to do, and the head that says so."""
-
-    pointer: str
-    logged: LogRecord | None
-    head_seq: int
-    head_commit: bytes
-    replayed: bool = False
-    """The request was committed before, under the same request id, as `head_seq`; its entry is None if it has expired since."""
-
-    @property
-    def seq(self) -> int:
-        """Of the entry; of the head where there was nothing to do."""
-        return self.head_seq if self.logged is None else self.logged.entry.seq
-
-    @property
-    def changed(self) -> bool:
-        return self.logged is not None or self.replayed
 
 
 class LaneStats(AttemptStats):
@@ -134,15 +84,6 @@ class LaneContext(msgspec.Struct, frozen=True):
     """Called after all requests of a batch have been given their outcome."""
     request_ids_kept_seconds: float = KEPT_SECONDS
     """How long a request id that a caller supplied is found."""
-
-
-class PendingRequest(msgspec.Struct):
-    request: CommitRequest
-    reply: Reply[CommitOutcome]
-    since: int
-    """Microseconds."""
-    handed_over: HandedOver | None = None
-    """Of a request that another process may land, or have landed."""
 
 
 class Lane:
@@ -225,7 +166,7 @@ class Lane:
 
     def _commit(self, batch: list[PendingRequest]) -> None:
         self._context.restores.check_if_due()
-        tries = RetryBudget(self._context, since=batch[0].since)
+        tries = RetryBudget(self._context.policy, self._context.clock, self._context.chance, since=batch[0].since)
         callers_ids = [waiting.request.request_id for waiting in batch if waiting.request.request_id_is_callers]
         handed_over = [one for one in batch if one.handed_over is not None and not one.request.request_id_is_callers]
         head, fresh, reserved = None if self._contention.stepped_back else self._held, False, False
@@ -306,7 +247,7 @@ class Lane:
         for waiting in batch:
             request_id = waiting.request.request_id
             if waiting.handed_over is not None and (elsewhere := self._landed_elsewhere.get(id(waiting))) is not None:
-                answers.append(elsewhere if isinstance(elsewhere, Exception) else _outcome_of(elsewhere))
+                answers.append(elsewhere if isinstance(elsewhere, Exception) else outcome_of(elsewhere))
                 continue
             if request_id in appended:
                 answers.append(self._doubled(waiting.request, appended[request_id], draft))
@@ -360,7 +301,7 @@ class Lane:
         except ObjectNotFound:  # its history has expired, and what it did is still known
             logged = None
         if logged is not None and token and token == before.token:
-            return _outcome_of(logged)
+            return outcome_of(logged)
         self.stats.replayed += 1
         return CommitOutcome(self.pointer, logged, before.seq, before.commit, replayed=True)
 
@@ -466,49 +407,4 @@ class Lane:
     ) -> None:
         """Every outcome of the batch rests on a head that may not exist, except for entries that were there before."""
         drafted = {logged.entry_id for logged in draft.entries}
-        self._answer(batch, [_as_unknown(self.pointer, answer, drafted, unknown) for answer in answers])
-
-
-class RetryBudget:
-    """How often and how long one batch has tried, against the policy."""
-
-    def __init__(self, context: LaneContext, since: int) -> None:
-        self.lost = 0
-        self._context = context
-        self._since = since
-        self._began = context.clock.now_micros()
-
-    def wait_or_give_up(self, pointer: str, fault: StoreUnavailable | None, turns: ContentionControl) -> HeadwaterError | None:
-        """Sleep before the next attempt, or say why there is none."""
-        self.lost += 1
-        policy = self._context.policy
-        now = self._context.clock.now_micros()
-        waited_seconds, tried_seconds = max(0, now - self._since) / MICROS, max(0, now - self._began) / MICROS
-        if not policy.exhausted(self.lost, tried_seconds):  # what was spent in the queue is not an attempt
-            ceiling_seconds = policy.delay_seconds_max if fault else max(policy.delay_seconds_first, turns.retry_seconds)
-            self._context.clock.sleep(policy.delay_seconds(self.lost, waited_seconds, self._context.chance, ceiling_seconds))
-            return None
-        return fault or CommitRetriesExhausted(
-            f"{pointer}: {self.lost} attempts in {waited_seconds:.1f} s were all overtaken by others; nothing was changed.",
-            remedy="Try again, or raise commit_retry_seconds.",
-            attempts=self.lost,
-            waited_seconds=waited_seconds,
-        )
-
-
-def _outcome_of(logged: LogRecord) -> CommitOutcome:
-    """⚠ Not `replayed`: this is the first outcome of this very request, and no caller has seen it yet."""
-    return CommitOutcome(logged.entry.pointer, logged, logged.entry.seq, logged.commit)
-
-
-def _as_unknown(
-    pointer: str, answer: CommitOutcome | Exception, drafted: Collection[bytes], unknown: OutcomeUnknown
-) -> CommitOutcome | Exception:
-    logged = answer.logged if isinstance(answer, CommitOutcome) else None
-    if logged is not None and logged.entry_id not in drafted:
-        return answer
-    return CommitOutcomeUnknown(
-        f"{pointer}: {unknown.message}",
-        remedy="Look for the entry id in the log before committing again.",
-        entry_id=logged.entry_id.hex() if logged is not None else None,
-    )
+        self._answer(batch, [as_unknown(self.pointer, answer, drafted, unknown) for answer in answers])

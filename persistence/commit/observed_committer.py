@@ -8,9 +8,11 @@ from concurrent.futures import Future
 
 import msgspec
 
+from headwater.persistence.commit.commit_outcome import CommitOutcome
+from headwater.persistence.commit.commit_request import CommitRequest
 from headwater.persistence.commit.committer import Committer
 from headwater.persistence.commit.draft import Draft
-from headwater.persistence.commit.lane import CommitOutcome, CommitRequest, LaneContext
+from headwater.persistence.commit.lane import LaneContext
 from headwater.persistence.commit.observer import Observer
 from headwater.persistence.rows import realm_name_of
 from headwater.schemas.errors import HeadwaterError

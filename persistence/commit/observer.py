@@ -6,7 +6,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from headwater.persistence.commit.lane import CommitOutcome, CommitRequest
+from headwater.persistence.commit.commit_outcome import CommitOutcome
+from headwater.persistence.commit.commit_request import CommitRequest
 from headwater.schemas.errors import HeadwaterError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from headwater.persistence.commit.lane import CommitRequest
+from headwater.persistence.commit.commit_request import CommitRequest
 from headwater.schemas.errors import DuplicateRegistration
 
 if TYPE_CHECKING:

@@ -17,9 +17,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headwater.persistence.commit.commit_outcome import CommitOutcome
+from headwater.persistence.commit.commit_request import CommitRequest
 from headwater.persistence.commit.draft import Draft
 from headwater.persistence.commit.landed_elsewhere import HandedOver, LogPosition
-from headwater.persistence.commit.lane import CommitOutcome, CommitRequest
 from headwater.persistence.commit.replies import Reply
 from headwater.persistence.handover.connection import Connection
 from headwater.persistence.handover.declared_requests import DECLARED_REQUESTS

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from headwater.persistence.commit.commit_outcome import CommitOutcome
 from headwater.persistence.commit.landed_elsewhere import HandedOver
-from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.rows import PointerRow
 from headwater.schemas.errors import HeadwaterError, errors_by_code

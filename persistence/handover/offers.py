@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from headwater.persistence.commit.commit_outcome import CommitOutcome
+from headwater.persistence.commit.commit_request import CommitRequest
 from headwater.persistence.commit.landed_elsewhere import HandedOver, NotLookedBack
-from headwater.persistence.commit.lane import CommitOutcome, CommitRequest
 from headwater.persistence.commit.replies import Reply
 from headwater.persistence.handover.connection import Connection
 from headwater.persistence.handover.declared_requests import DECLARED_REQUESTS, DeclaredRequest

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 
-from headwater.persistence.commit.lane import CommitOutcome, CommitRequest, LaneStats
+from headwater.persistence.commit.commit_outcome import CommitOutcome
+from headwater.persistence.commit.commit_request import CommitRequest
+from headwater.persistence.commit.lane import LaneStats
 from headwater.persistence.commit.observer import Answered, outcome_of
 from headwater.persistence.objects.observed_reads import Found
 from headwater.persistence.store import Store

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headwater.persistence.commit.lane import CommitOutcome, CommitRequest
+from headwater.persistence.commit.commit_outcome import CommitOutcome
+from headwater.persistence.commit.commit_request import CommitRequest
 from headwater.persistence.commit.observer import Answered, outcome_of
 from headwater.persistence.objects.observed_reads import Found
 from headwater.schemas.extras import needs_extra

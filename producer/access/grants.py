@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from headwater.persistence.commit.lane import CommitOutcome
+from headwater.persistence.commit.commit_outcome import CommitOutcome
 from headwater.persistence.records.principal_records import GRANT, GRANTS_POINTER
 from headwater.persistence.records.records import PAGE_RECORDS_MAX, DeleteRecord, PutRecord, Record, RecordState, head_records
 from headwater.persistence.rows import SYSTEM_REALM

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from headwater.persistence.commit.lane import CommitOutcome
+from headwater.persistence.commit.commit_outcome import CommitOutcome
 from headwater.persistence.records.records import (
     PAGE_RECORDS_MAX,
     DeleteRecord,

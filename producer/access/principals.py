@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from headwater.persistence.clock import MICROS
-from headwater.persistence.commit.lane import CommitOutcome
+from headwater.persistence.commit.commit_outcome import CommitOutcome
 from headwater.persistence.coordination.cas_rows import delete_row
 from headwater.persistence.records.principal_records import (
     CLIENT_ID_BYTES,

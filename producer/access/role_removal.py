@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from headwater.persistence.commit.lane import CommitOutcome
+from headwater.persistence.commit.commit_outcome import CommitOutcome
 from headwater.producer.access.grants import Grants
 from headwater.producer.access.roles import Roles
 from headwater.producer.access.writing import WriteMeta

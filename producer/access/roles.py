@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from headwater.persistence.commit.lane import CommitOutcome
+from headwater.persistence.commit.commit_outcome import CommitOutcome
 from headwater.persistence.records.principal_records import PRINCIPAL_ROLE, PRINCIPALS_POINTER, ROLE_ASSIGNMENT, ROLES_POINTER
 from headwater.persistence.records.records import (
     PAGE_RECORDS_MAX,

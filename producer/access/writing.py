@@ -8,8 +8,8 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from headwater.persistence.commit.commit_outcome import CommitOutcome
 from headwater.persistence.commit.draft import Draft, Plan
-from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.coordination.restore_watch import RestoreWatch
 from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import LogRecord

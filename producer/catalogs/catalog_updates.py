@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from headwater.persistence.commit.lane import CommitOutcome
+from headwater.persistence.commit.commit_outcome import CommitOutcome
 from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.reading.request_lookup import find_request
 from headwater.persistence.records.records import Unchanged

@@ -8,8 +8,8 @@ from enum import StrEnum
 
 import msgspec
 
+from headwater.persistence.commit.commit_outcome import CommitOutcome
 from headwater.persistence.commit.draft import Draft, Plan
-from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.index import encode_key
 from headwater.persistence.records.records import (
     PAGE_RECORDS_MAX,

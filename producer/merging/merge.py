@@ -11,8 +11,8 @@ from typing import Self
 
 import msgspec
 
+from headwater.persistence.commit.commit_outcome import CommitOutcome
 from headwater.persistence.commit.draft import Draft, Plan
-from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.handover.declared_requests import DECLARED_REQUESTS, DeclaredRequest
 from headwater.persistence.index import encode_key
 from headwater.persistence.log.committed_requests import RequestKey

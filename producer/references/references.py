@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from headwater.persistence.commit.lane import CommitRequest
+from headwater.persistence.commit.commit_request import CommitRequest
 from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import ENTRY, Entry
 from headwater.persistence.rows import PointerRow

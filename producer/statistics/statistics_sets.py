@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from headwater.persistence.commit.lane import CommitOutcome
+from headwater.persistence.commit.commit_outcome import CommitOutcome
 from headwater.persistence.records.records import (
     PAGE_RECORDS_MAX,
     DeleteRecord,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from headwater.persistence.commit.lane import CommitOutcome
+from headwater.persistence.commit.commit_outcome import CommitOutcome
 from headwater.persistence.records.records import Expect, Expectation, PutRecord, Record, Unchanged, head_records
 from headwater.persistence.store import RealmKernel
 from headwater.producer.access.writing import WriteMeta, commit_records

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from headwater.persistence.commit.lane import CommitOutcome
+from headwater.persistence.commit.commit_outcome import CommitOutcome
 from headwater.persistence.log.committed_requests import RequestKey
 from headwater.producer.catalogs.catalog_records import Catalog
 from headwater.producer.commits.operations import CatalogOperation

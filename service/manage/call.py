@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from headwater.persistence.commit.lane import CommitOutcome
+from headwater.persistence.commit.commit_outcome import CommitOutcome
 from headwater.persistence.reading.request_lookup import find_request
 from headwater.persistence.rows import SYSTEM_REALM
 from headwater.persistence.store import Store

@@ -7,7 +7,7 @@ from itertools import islice
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from headwater.persistence.commit.lane import CommitOutcome
+from headwater.persistence.commit.commit_outcome import CommitOutcome
 from headwater.persistence.index import encode_key, just_after
 from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import Content, change_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.persistence.commit.lane import CommitOutcome
+from headwater.persistence.commit.commit_outcome import CommitOutcome
 from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.producer.commits.catalog_commit import CommitResult
 from headwater.producer.commits.commit_meta import CommitMeta

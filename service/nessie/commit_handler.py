@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from headwater.persistence.commit.lane import CommitOutcome
+from headwater.persistence.commit.commit_outcome import CommitOutcome
 from headwater.producer.commits.operations import CatalogOperation
 from headwater.producer.content import content_types
 from headwater.producer.pointer_names import branch_pointer

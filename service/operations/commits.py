@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from headwater.persistence.commit.lane import CommitOutcome
+from headwater.persistence.commit.commit_outcome import CommitOutcome
 from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.reading.pointer_log import OBJECT_ID_MAX, PointerLog

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from headwater.persistence.commit.lane import CommitOutcome
+from headwater.persistence.commit.commit_outcome import CommitOutcome
 from headwater.persistence.store import RealmKernel
 from headwater.producer.access.writing import WriteMeta, Written
 from headwater.producer.catalogs.catalogs import Catalogs

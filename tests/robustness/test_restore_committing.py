@@ -11,7 +11,7 @@ import headwater
 from headwater import IcebergTable, Put
 from headwater.persistence.backends import open_backend
 from headwater.persistence.clock import SystemClock
-from headwater.persistence.commit.lane import CommitRequest
+from headwater.persistence.commit.commit_request import CommitRequest
 from headwater.persistence.store import RealmKernel, Store, StoreOptions
 from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.producer.merging.named_merges import merge_request, transplant_request

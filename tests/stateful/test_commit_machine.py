@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from headwater.persistence.backends.memory.memory_backend import MemoryBackend, MemoryStore
 from headwater.persistence.commit import draft
-from headwater.persistence.commit.lane import CommitOutcome
+from headwater.persistence.commit.commit_outcome import CommitOutcome
 from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.reading.state import base_state

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from headwater.persistence.commit.lane import CommitOutcome
+from headwater.persistence.commit.commit_outcome import CommitOutcome
 from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import Content
 from headwater.producer.commits.catalog_commit import CatalogCommit

@@ -12,8 +12,10 @@ import msgspec
 from headwater.persistence.backend import Backend
 from headwater.persistence.backends import open_backend
 from headwater.persistence.clock import Clock, SystemClock
+from headwater.persistence.commit.commit_outcome import CommitOutcome
+from headwater.persistence.commit.commit_request import CommitRequest
 from headwater.persistence.commit.draft import BaseState, Draft, Plan, PlannedOperation
-from headwater.persistence.commit.lane import CommitOutcome, CommitRequest, Lane, LaneStats
+from headwater.persistence.commit.lane import Lane, LaneStats
 from headwater.persistence.commit.replies import FutureReply
 from headwater.persistence.commit.retries import RetryPolicy
 from headwater.persistence.index import IndexRoot, decode_key, walk

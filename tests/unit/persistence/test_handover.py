@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from headwater.persistence.commit import landed_elsewhere
+from headwater.persistence.commit.commit_outcome import CommitOutcome
 from headwater.persistence.commit.landed_elsewhere import LogPosition, landed_since
-from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.handover import handover
 from headwater.persistence.handover.fault_points import FaultPoint
 from headwater.persistence.handover.messages import Closing, frame

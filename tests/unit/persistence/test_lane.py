@@ -13,8 +13,8 @@ import pytest
 
 from headwater.persistence.backends.memory.memory_backend import MemoryBackend, MemoryStore
 from headwater.persistence.commit import committer, lane
+from headwater.persistence.commit.commit_outcome import CommitOutcome
 from headwater.persistence.commit.draft import Draft, Plan
-from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.commit.retries import RetryPolicy
 from headwater.persistence.store import Store
 from headwater.schemas.errors import (

@@ -19,8 +19,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 import headwater
 from headwater import Delete, IcebergTable, Metrics, Namespace, Put, Spans
 from headwater.embedded import CatalogHandle, Headwater
+from headwater.persistence.commit.commit_outcome import CommitOutcome
 from headwater.persistence.commit.committer import Committer
-from headwater.persistence.commit.lane import CommitOutcome
 from headwater.persistence.commit.observer import outcome_of
 from headwater.persistence.log.log_entry import ENTRY
 from headwater.persistence.reading.pointer_log import PointerLog

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import headwater
 from headwater.embedded import commit_meta
-from headwater.persistence.commit.lane import CommitOutcome
+from headwater.persistence.commit.commit_outcome import CommitOutcome
 from headwater.persistence.rows import Table
 from headwater.producer.commits.catalog_commit import CatalogCommit
 from headwater.schemas.errors import ObjectNotFound
