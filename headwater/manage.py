@@ -142,7 +142,8 @@ class ManagedConnectors(Protocol):
     def validate(self, name: str) -> ConnectorValid:
         """Reach the source and read one page of it."""
 
-    def reconcile(self, name: str, *, full_rescan: bool) -> JobInfo: ...
+    def reconcile(self, name: str, *, full_rescan: bool, scope: Sequence[KeyPath] = ()) -> JobInfo:
+        """Queue a job; with a scope only for these namespaces and tables, and all below them."""
 
     def jobs(self, name: str) -> Sequence[JobInfo]:
         """Newest first."""

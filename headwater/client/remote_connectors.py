@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headwater.client.remote_manage import Resources
+from headwater.schemas.change import KeyPath
 from headwater.schemas.http import connector_json as json
 from headwater.schemas.http.connector_json import ConnectorBody, ConnectorChange, ConnectorInfo, ConnectorValid, JobInfo
 from headwater.schemas.http.manage_json import Gone
@@ -31,8 +32,8 @@ class RemoteConnectors(Resources):
     def validate(self, name: str) -> ConnectorValid:
         return self._change("POST", self._path("connectors", name, "validate"), ConnectorValid)
 
-    def reconcile(self, name: str, *, full_rescan: bool) -> JobInfo:
-        body = json.JobBody(full_rescan=full_rescan)
+    def reconcile(self, name: str, *, full_rescan: bool, scope: Sequence[KeyPath] = ()) -> JobInfo:
+        body = json.JobBody(full_rescan=full_rescan, scope=[list(path) for path in scope])
         return self._change("POST", self._path("connectors", name, "jobs"), JobInfo, body)
 
     def jobs(self, name: str) -> Sequence[JobInfo]:

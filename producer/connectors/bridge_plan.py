@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from headwater.producer.commits.operations import CatalogOperation, Delete, Put, Rename
+from headwater.producer.connectors.source_spi import Observation, Step
 from headwater.producer.content.content_types import NAMESPACE, Namespace, from_value
 from headwater.schemas.change import KeyPath, Value
 
@@ -70,6 +71,17 @@ def plan_bridge(held: Mapping[KeyPath, Held], wanted: Mapping[KeyPath, Held], go
 def plan_step(key: KeyPath, there: Held, value: Value) -> Sequence[CatalogOperation]:
     """The next version of a table that is there, unless another process has written it since it was read."""
     return [Put(key, from_value(there.type, value), expected=from_value(there.type, there.value))]
+
+
+def new_steps(there: Held | None, found: Observation, *, is_first_poll: bool) -> tuple[Sequence[Step], str]:
+    """The versions of a polled table to commit, oldest first, and why some are missing before the first of them."""
+    if there is None:
+        gap = "" if is_first_poll or found.is_whole else "the source does not say how the table began"
+        return (found.steps[-1:] if is_first_poll else found.steps), gap
+    versions = [step.version for step in found.steps]
+    if version_of(there.value) in versions:
+        return found.steps[versions.index(version_of(there.value)) + 1 :], ""
+    return found.steps[-1:], "the source does not say which versions were between"
 
 
 def version_of(value: Value) -> str:

@@ -37,6 +37,7 @@ def job_info(job: Job) -> JobInfo:
         connector=job.connector,
         state=str(job.state),
         full_rescan=job.full_rescan,
+        scope=[list(path) for path in job.scope],
         requested_by=job.requested_by,
         created=time_text(job.created_at),
         started=time_text(job.started_at) if job.started_at else None,

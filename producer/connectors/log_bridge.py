@@ -26,6 +26,13 @@ CheckContent = Callable[[SourceContent], None]
 """`InvalidInput` for a content that must not be taken over, e.g. with files outside of the declared roots."""
 KeepGoing = Callable[[], None]
 """Called before each commit; raises if the lease is lost or the job is cancelled."""
+EndTurn = Callable[[], None]
+"""Called where the next turn can continue; raises if others wait. ⚠ Nowhere else: a step that takes longer than a turn, such as
+reading a whole state, would begin again in every turn and never be done."""
+
+
+def without_end() -> None:
+    """The turn lasts until everything is done."""
 
 
 class LogBridge:
@@ -39,6 +46,7 @@ class LogBridge:
         *,
         check_content: CheckContent,
         keep_going: KeepGoing,
+        end_turn: EndTurn = without_end,
         destination: DestinationBranch | None = None,
     ) -> None:
         self._source = source
@@ -46,6 +54,7 @@ class LogBridge:
         self._tally = tally
         self._check_content = check_content
         self._keep_going = keep_going
+        self._end_turn = end_turn
         self._destination = destination or DestinationBranch(kernel, connector)
         self._at = position.record.position
         """Of the source's log, done; the row lags by the commit that it names as pending."""
@@ -58,6 +67,7 @@ class LogBridge:
             for commit in self._source.changes(self._at):
                 if not self._take(commit):
                     break  # ⚠ the state is newer than what this iterator continues with
+                self._end_turn()
         except CursorGone as gone:
             self._resync(f"the source's log does not reach back: {gone.code}")
         self._done()
@@ -108,6 +118,7 @@ class LogBridge:
     def _checked(self, contents: Iterable[SourceContent]) -> Iterator[tuple[KeyPath, Held]]:
         """What must not be taken over is counted and left out; the rest continues."""
         for content in contents:
+            self._keep_going()
             try:
                 self._check_content(content)
                 yield self._destination.key(content.key), self._destination.wanted(content)

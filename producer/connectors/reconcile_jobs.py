@@ -65,6 +65,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     connector_id: str
     state: JobState = JobState.QUEUED
     full_rescan: bool = False
+    scope: tuple[KeyPath, ...] = ()
+    """Paths below the destination, as this catalog names them; none of them means everything."""
+    reached: KeyPath = ()
+    """With a scope: the source's table after which the next turn continues."""
     requested_by: str = ""
     created_at: int = 0
     """Microseconds, as all times here."""
@@ -90,7 +94,15 @@ class ReconcileJobs:
         self._clock = kernel.store.clock
         self._kept_micros = kept_seconds * MICROS
 
-    def create(self, connector: str, connector_id: str, *, requested_by: str, full_rescan: bool = False) -> Job:
+    def create(
+        self,
+        connector: str,
+        connector_id: str,
+        *,
+        requested_by: str,
+        full_rescan: bool = False,
+        scope: tuple[KeyPath, ...] = (),
+    ) -> Job:
         queued = [one for one in self.list(connector_id) if one.state is JobState.QUEUED]
         if len(queued) >= QUEUED_MAX:
             raise Conflict(f"{len(queued)} jobs of {connector!r} wait.", field="connector", remedy="Wait for them.")
@@ -100,6 +112,7 @@ class ReconcileJobs:
             connector=connector,
             connector_id=connector_id,
             full_rescan=full_rescan,
+            scope=scope,
             requested_by=requested_by,
             created_at=now,
         )

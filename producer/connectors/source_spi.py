@@ -170,7 +170,8 @@ AnySource = Source | LogSource
 
 
 class SourceFactory(Protocol):
-    """One whose sources plan scans has `planned_types` too, the names of the content types that they plan."""
+    """One whose sources plan scans has `planned_types` too, the names of the content types that they plan. One whose sources
+    are `LogSource`s has `has_log = True`, so that a scope is refused before a job is queued."""
 
     def check_spec(self, spec: ConnectorSpec) -> None:
         """`InvalidInput` for a spec that cannot work; nothing is called."""

@@ -77,6 +77,9 @@ class ConnectorValid(msgspec.Struct, frozen=True, kw_only=True):
 class JobBody(Body, frozen=True, kw_only=True):
     full_rescan: bool = False
     """Compare the whole state, whatever the position is."""
+    scope: list[Path] = []
+    """Only these namespaces and tables, with all below them, as the destination's catalog names them. Only for sources that
+    are polled."""
 
 
 class JobFailure(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +93,8 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
     connector: str
     state: str
     full_rescan: bool
+    scope: list[Path] = []
+    """Empty for everything."""
     requested_by: str
     created: str
     started: str | None = None

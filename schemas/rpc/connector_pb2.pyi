@@ -65,8 +65,14 @@ class ReconcileFailure(_message.Message):
     message: str
     def __init__(self, key: _Optional[_Iterable[str]] = ..., code: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
 
+class ScopePath(_message.Message):
+    __slots__ = ("path",)
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    path: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, path: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class ReconcileJob(_message.Message):
-    __slots__ = ("id", "connector", "state", "full_rescan", "requested_by", "created", "started", "ended", "counters", "failures", "error")
+    __slots__ = ("id", "connector", "state", "full_rescan", "requested_by", "created", "started", "ended", "counters", "failures", "error", "scope")
     class CountersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -85,6 +91,7 @@ class ReconcileJob(_message.Message):
     COUNTERS_FIELD_NUMBER: _ClassVar[int]
     FAILURES_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
     id: str
     connector: str
     state: str
@@ -96,7 +103,8 @@ class ReconcileJob(_message.Message):
     counters: _containers.ScalarMap[str, int]
     failures: _containers.RepeatedCompositeFieldContainer[ReconcileFailure]
     error: str
-    def __init__(self, id: _Optional[str] = ..., connector: _Optional[str] = ..., state: _Optional[str] = ..., full_rescan: _Optional[bool] = ..., requested_by: _Optional[str] = ..., created: _Optional[str] = ..., started: _Optional[str] = ..., ended: _Optional[str] = ..., counters: _Optional[_Mapping[str, int]] = ..., failures: _Optional[_Iterable[_Union[ReconcileFailure, _Mapping]]] = ..., error: _Optional[str] = ...) -> None: ...
+    scope: _containers.RepeatedCompositeFieldContainer[ScopePath]
+    def __init__(self, id: _Optional[str] = ..., connector: _Optional[str] = ..., state: _Optional[str] = ..., full_rescan: _Optional[bool] = ..., requested_by: _Optional[str] = ..., created: _Optional[str] = ..., started: _Optional[str] = ..., ended: _Optional[str] = ..., counters: _Optional[_Mapping[str, int]] = ..., failures: _Optional[_Iterable[_Union[ReconcileFailure, _Mapping]]] = ..., error: _Optional[str] = ..., scope: _Optional[_Iterable[_Union[ScopePath, _Mapping]]] = ...) -> None: ...
 
 class ListConnectorsRequest(_message.Message):
     __slots__ = ("page",)
@@ -193,14 +201,16 @@ class ValidateConnectorResponse(_message.Message):
     def __init__(self, source: _Optional[str] = ..., has_log: _Optional[bool] = ...) -> None: ...
 
 class TriggerReconcileRequest(_message.Message):
-    __slots__ = ("idempotency", "connector", "full_rescan")
+    __slots__ = ("idempotency", "connector", "full_rescan", "scope")
     IDEMPOTENCY_FIELD_NUMBER: _ClassVar[int]
     CONNECTOR_FIELD_NUMBER: _ClassVar[int]
     FULL_RESCAN_FIELD_NUMBER: _ClassVar[int]
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
     idempotency: _common_pb2.Idempotency
     connector: str
     full_rescan: bool
-    def __init__(self, idempotency: _Optional[_Union[_common_pb2.Idempotency, _Mapping]] = ..., connector: _Optional[str] = ..., full_rescan: _Optional[bool] = ...) -> None: ...
+    scope: _containers.RepeatedCompositeFieldContainer[ScopePath]
+    def __init__(self, idempotency: _Optional[_Union[_common_pb2.Idempotency, _Mapping]] = ..., connector: _Optional[str] = ..., full_rescan: _Optional[bool] = ..., scope: _Optional[_Iterable[_Union[ScopePath, _Mapping]]] = ...) -> None: ...
 
 class TriggerReconcileResponse(_message.Message):
     __slots__ = ("job",)

@@ -75,7 +75,9 @@ def get_job(call: ManageCall) -> Response:
 
 def trigger(call: ManageCall) -> Response:
     body = call.read(JobBody)
-    job = _operations(call).trigger(call.names["connector"], full_rescan=body.full_rescan, requested_by=call.caller.name)
+    job = _operations(call).trigger(
+        call.names["connector"], full_rescan=body.full_rescan, scope=body.scope, requested_by=call.caller.name
+    )
     return json_response(job_info(job), 202)
 
 

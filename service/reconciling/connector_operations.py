@@ -11,6 +11,7 @@ from headwater.producer.access.writing import WriteMeta, Written
 from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.producer.connectors.connector_records import Connector, Connectors, ConnectorStatus
 from headwater.producer.connectors.connector_views import spec_of, status_of
+from headwater.producer.connectors.polled_names import checked_scope, scope_refused
 from headwater.producer.connectors.reconcile_jobs import Job, ReconcileJobs
 from headwater.producer.connectors.source_positions import SourcePosition
 from headwater.producer.connectors.source_spi import LogSource
@@ -105,11 +106,14 @@ class ConnectorOperations:
 
     # ── jobs ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def trigger(self, name: str, *, full_rescan: bool, requested_by: str) -> Job:
+    def trigger(self, name: str, *, full_rescan: bool, scope: Sequence[Sequence[str]] = (), requested_by: str) -> Job:
         connector = self._connectors.get(name)
+        paths = checked_scope(scope, connector.destination.path)
+        if paths and getattr(self._factories.get(connector.spec.source), "has_log", False):
+            raise scope_refused(connector.spec.source)
         if connector.status is ConnectorStatus.PAUSED:
             raise Conflict(f"{name!r} is paused.", field="connector", remedy="Set its status to ACTIVE first.")
-        return self._jobs.create(connector.name, connector.id, requested_by=requested_by, full_rescan=full_rescan)
+        return self._jobs.create(connector.name, connector.id, requested_by=requested_by, full_rescan=full_rescan, scope=paths)
 
     def jobs(self, name: str) -> Sequence[Job]:
         """Newest first."""

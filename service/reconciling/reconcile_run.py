@@ -18,7 +18,9 @@ from headwater.persistence.objects.object_types import OBJECT_TYPES, Life, Objec
 from headwater.persistence.store import RealmKernel
 from headwater.producer.connectors.connector_records import Connector, Connectors, ConnectorStatus
 from headwater.producer.connectors.log_bridge import LogBridge
-from headwater.producer.connectors.poll_bridge import PollBridge, SeenTags
+from headwater.producer.connectors.poll_bridge import PollBridge
+from headwater.producer.connectors.polled_names import Scope, scope_refused
+from headwater.producer.connectors.polled_state import SeenTags
 from headwater.producer.connectors.reconcile_jobs import ENDED, Job, JobState, ReconcileJobs, Tally
 from headwater.producer.connectors.source_positions import SourcePosition
 from headwater.producer.connectors.source_spi import AnySource, LogSource, SourceFactories
@@ -71,7 +73,8 @@ class ReconcileRun:
         self._stopping = stopping
         self._tags = tags
         self._requested_by = requested_by
-        self._turn_ends = monotonic() + turn_seconds
+        self._turn_seconds = turn_seconds
+        self._turn_ends: float | None = None
         self._monotonic = monotonic
         self._jobs = ReconcileJobs(kernel, kept_seconds=options.job_days * 86_400)
         self._tally = Tally()
@@ -79,6 +82,7 @@ class ReconcileRun:
         self._is_cancelled = False
         self._is_removed = False
         self._is_cut_short = False
+        self._reached: KeyPath = ()
 
     def run(self, *, now: bool = False) -> Job | None:
         """The job that ended; None if there was nothing to do, or another process is at it. `now` does not wait until the
@@ -145,13 +149,14 @@ class ReconcileRun:
             return None
         if self._is_removed:
             return self._finish(job, error, is_stored=asked is not None)
-        self._schedule(position, error)
+        if not job.scope:  # the next turn of everything comes when it would have come
+            self._schedule(position, error)
         return self._finish(job, error, is_stored=asked is not None)
 
     def _leave(self, job: Job, *, is_stored: bool) -> None:
         """What has been counted is kept in the job, which the next turn finds RUNNING without a lease."""
         if is_stored:
-            self._jobs.change(job.id, lambda one: self._replace(one, **self._counted()))
+            self._jobs.change(job.id, lambda one: self._replace(one, reached=self._reached, **self._counted()))
         else:
             self._jobs.add(self._replace(job, **self._counted()))
 
@@ -180,16 +185,28 @@ class ReconcileRun:
         source: AnySource | None = None
         try:
             source = self._open()
-            keep_going = self._keep_going(lease, job, is_stored)
+            keep_going, end_turn = self._keep_going(lease, job, is_stored), self._end_turn
             kernel, connector, tally, check = self._kernel, self._connector, self._tally, content_check(self._connector.spec)
             if isinstance(source, LogSource):
-                log = LogBridge(kernel, connector, source, position, tally, check_content=check, keep_going=keep_going)
+                if job.scope:
+                    raise scope_refused(connector.spec.source)
+                log = LogBridge(
+                    kernel, connector, source, position, tally, check_content=check, keep_going=keep_going, end_turn=end_turn
+                )
                 log.run(full_rescan=job.full_rescan)
             else:
                 poll = PollBridge(
-                    kernel, connector, source, position, tally, check_content=check, keep_going=keep_going, tags=self._tags
+                    kernel,
+                    connector,
+                    source,
+                    position,
+                    tally,
+                    check_content=check,
+                    keep_going=keep_going,
+                    end_turn=end_turn,
+                    tags=self._tags,
                 )
-                poll.run(full_rescan=job.full_rescan)
+                self._poll(poll, job)
             return None
         except HeadwaterError as error:
             return error
@@ -199,6 +216,14 @@ class ReconcileRun:
         finally:
             if source is not None:
                 source.close()
+
+    def _poll(self, poll: PollBridge, job: Job) -> None:
+        levels = len(self._connector.destination.path)
+        scope = Scope(tuple(path[levels:] for path in job.scope))
+        try:
+            poll.run(full_rescan=job.full_rescan, scope=scope, after=job.reached)
+        finally:
+            self._reached = poll.reached if job.scope else ()
 
     def _open(self) -> AnySource:
         spec = self._connector.spec
@@ -212,9 +237,6 @@ class ReconcileRun:
             lease.require()
             if self._stopping.is_set():
                 raise MaintenanceStopped("this process stops.", remedy="Another one continues.")
-            if self._monotonic() >= self._turn_ends:
-                self._is_cut_short = True
-                raise MaintenanceStopped("its turn has ended.", remedy="It continues in the next one.")
             if self._monotonic() - self._written_at < PROGRESS_SECONDS:
                 return
             self._written_at = self._monotonic()
@@ -226,6 +248,15 @@ class ReconcileRun:
                     raise MaintenanceStopped("the job was cancelled.", remedy="Start another one.")
 
         return check
+
+    def _end_turn(self) -> None:
+        """⚠ From the first step on: what comes before it, such as a long listing, every turn does again."""
+        now = self._monotonic()
+        if self._turn_ends is None:
+            self._turn_ends = now + self._turn_seconds
+        if now >= self._turn_ends:
+            self._is_cut_short = True
+            raise MaintenanceStopped("its turn has ended.", remedy="It continues in the next one.")
 
     def _require_wanted(self) -> None:
         """⚠ Who paused or removed the connector is told that nothing more is read: the run that is under way ends too."""

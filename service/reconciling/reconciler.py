@@ -12,10 +12,12 @@ from headwater.persistence.realms.realm_states import RealmStatus
 from headwater.persistence.realms.realms import Realms
 from headwater.persistence.store import RealmKernel, Store
 from headwater.producer.connectors.connector_records import Connector, Connectors, ConnectorStatus
-from headwater.producer.connectors.poll_bridge import SeenTags
+from headwater.producer.connectors.polled_state import SeenTags
 from headwater.producer.connectors.reconcile_jobs import Job, ReconcileJobs
 from headwater.producer.connectors.source_positions import SourcePosition
-from headwater.schemas.errors import HeadwaterError
+from headwater.schemas.change import KeyPath
+from headwater.schemas.errors import HeadwaterError, RecordNotFound
+from headwater.service.reconciling.connector_operations import ConnectorOperations
 from headwater.service.reconciling.reconcile_run import ReconcileRun
 from headwater.service.reconciling.reconcile_turns import Turn, next_turn
 from headwater.service.reconciling.source_factories import ReconcileOptions, source_factories
@@ -56,14 +58,22 @@ class Reconciler:
         for thread in list(self._running.values()):
             thread.join(CLOSE_SECONDS)
 
-    def run_once(self, only: str | None = None) -> list[Job]:
-        """Every ACTIVE connector, or the one of a name, now and one after the other."""
-        done = []
+    def run_once(self, only: str | None = None, *, scope: Sequence[KeyPath] = ()) -> list[Job]:
+        """Every ACTIVE connector, or the one of a name, now and one after the other; with a scope as a job for it."""
+        done, found = list[Job](), False
         for kernel in self._kernels():
             for connector in Connectors(kernel, self._factories).list():
-                if connector.status is ConnectorStatus.ACTIVE and only in (None, connector.name):
+                if only not in (None, connector.name):
+                    continue
+                found = True
+                if scope:
+                    operations = ConnectorOperations(kernel, self._options)
+                    operations.trigger(connector.name, full_rescan=False, scope=scope, requested_by="")
+                if connector.status is ConnectorStatus.ACTIVE:
                     job = self._run(kernel, connector, now=True)
                     done += [] if job is None else [job]
+        if only is not None and not found:
+            raise RecordNotFound(f"there is no connector {only[:80]!r}.", field="connector", remedy="List the connectors.")
         return done
 
     # ── the loop ────────────────────────────────────────────────────────────────────────────────────────────

@@ -52,7 +52,10 @@ class _HttpFactory:
         options: ReconcileOptions,
         check_spec: Callable[[ConnectorSpec], None],
         source: Callable[[Upstream, ConnectorSpec, bytes], AnySource],
+        *,
+        has_log: bool,
     ) -> None:
+        self.has_log = has_log
         self._options = options
         self._check_spec = check_spec
         self._source = source
@@ -78,9 +81,9 @@ class _HttpFactory:
 
 def source_factories(options: ReconcileOptions) -> SourceFactories:
     found: dict[str, SourceFactory] = {
-        "iceberg-rest": _HttpFactory(options, iceberg_source.check_spec, iceberg_source.IcebergSource),
-        "nessie": _HttpFactory(options, nessie_source.check_spec, nessie_source.NessieSource),
-        "headwater": _HttpFactory(options, feed_source.check_spec, feed_source.FeedSource),
+        "iceberg-rest": _HttpFactory(options, iceberg_source.check_spec, iceberg_source.IcebergSource, has_log=False),
+        "nessie": _HttpFactory(options, nessie_source.check_spec, nessie_source.NessieSource, has_log=True),
+        "headwater": _HttpFactory(options, feed_source.check_spec, feed_source.FeedSource, has_log=True),
         "delta": DeltaFactory(options.storage, options.storage_roots),
         "hive": HiveFactory(options.private_hosts, options.storage_roots),
     }

@@ -35,10 +35,11 @@ CONNECTORS = RecordTable[ConnectorInfo](
 )
 JOBS = RecordTable[JobInfo](
     "jobs",
-    ["job", "state", "created", "ended", "counters", "error"],
+    ["job", "state", "scope", "created", "ended", "counters", "error"],
     lambda one: (
         one.id,
         one.state,
+        " ".join(key_text(tuple(path)) for path in one.scope),
         one.created,
         one.ended or "",
         properties_text({name: str(count) for name, count in one.counters.items() if count}),
@@ -158,11 +159,19 @@ def validate(at: RealmTarget, name: str) -> None:
 @command.command()
 @click.argument("name")
 @click.option("--full-rescan", is_flag=True, help="Compare the whole state, whatever the position.")
+@click.option(
+    "--scope",
+    "scopes",
+    metavar="a.b",
+    multiple=True,
+    help="Only this namespace or table below the connector's path, with all below it; may be repeated. "
+    "Only for sources that are polled.",
+)
 @writes_realm
-def reconcile(at: RealmTarget, name: str, full_rescan: bool) -> None:
+def reconcile(at: RealmTarget, name: str, full_rescan: bool, scopes: Sequence[str]) -> None:
     """Queue a reconcile job; a server or `headwater reconcile` runs it."""
     with managed_connectors(at) as manage:
-        job = manage.reconcile(name, full_rescan=full_rescan)
+        job = manage.reconcile(name, full_rescan=full_rescan, scope=[key_of(one) for one in scopes])
     JOBS.show(job, at.json_output)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from headwater.persistence.store import RealmKernel
 from headwater.producer.access.writing import WriteMeta
 from headwater.producer.connectors.connector_views import connector_info, job_info
+from headwater.schemas.change import KeyPath
 from headwater.schemas.extras import needs_extra
 from headwater.schemas.http.connector_json import ConnectorBody, ConnectorChange, ConnectorInfo, ConnectorValid, JobInfo
 from headwater.settings import Settings
@@ -55,8 +56,9 @@ class LocalConnectors:
     def validate(self, name: str) -> ConnectorValid:
         return self._operations.validate(name)
 
-    def reconcile(self, name: str, *, full_rescan: bool) -> JobInfo:
-        return job_info(self._operations.trigger(name, full_rescan=full_rescan, requested_by=self._author))
+    def reconcile(self, name: str, *, full_rescan: bool, scope: Sequence[KeyPath] = ()) -> JobInfo:
+        job = self._operations.trigger(name, full_rescan=full_rescan, scope=scope, requested_by=self._author)
+        return job_info(job)
 
     def jobs(self, name: str) -> Sequence[JobInfo]:
         return [job_info(one) for one in self._operations.jobs(name)]

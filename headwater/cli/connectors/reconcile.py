@@ -5,14 +5,16 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 
 import rich_click as click
 
 from headwater.cli.connectors.connector import JOBS
 from headwater.cli.output import as_json
-from headwater.cli.target import the_store
+from headwater.cli.target import key_of, the_store
 from headwater.producer.connectors.connector_views import job_info
 from headwater.producer.connectors.reconcile_jobs import Job, JobState
+from headwater.schemas.errors import InvalidInput
 from headwater.settings import Settings
 
 EXIT_FAILED = 1
@@ -21,10 +23,19 @@ EXIT_FAILED = 1
 @click.command()
 @click.option("--realm", metavar="NAME", help="Only this realm. Default: all realms.")
 @click.option("--connector", "only", metavar="NAME", help="Only this connector, with --once.")
+@click.option(
+    "--scope",
+    "scopes",
+    metavar="a.b",
+    multiple=True,
+    help="Only this namespace or table below the connector's path, with --once and --connector; may be repeated.",
+)
 @click.option("--once", is_flag=True, help="Reconcile every active connector now, once, and end.")
 @as_json
 @click.pass_obj
-def command(settings: Settings, realm: str | None, only: str | None, once: bool, json_output: bool) -> None:
+def command(
+    settings: Settings, realm: str | None, only: str | None, scopes: Sequence[str], once: bool, json_output: bool
+) -> None:
     """Reconcile the connectors of a store until stopped, like a server does.
 
     Several may run at once: a connector is reconciled by one process at a time. With --once the exit code is 1 if a
@@ -33,10 +44,14 @@ def command(settings: Settings, realm: str | None, only: str | None, once: bool,
     from headwater.cli.connectors.local_connectors import reconcile_options
     from headwater.service.reconciling.reconciler import Reconciler
 
+    if scopes and not (once and only):
+        raise InvalidInput(
+            "a scope is for one run of one connector.", field="--scope", remedy="Add --once and --connector NAME."
+        )
     with the_store(settings) as store:
         options = reconcile_options(settings)
         if once:
-            done = Reconciler(store, options, realm=realm).run_once(only)
+            done = Reconciler(store, options, realm=realm).run_once(only, scope=[key_of(one) for one in scopes])
             JOBS.show_all([job_info(one) for one in done], json_output)
             if any(one.state is JobState.FAILED for one in done):
                 sys.exit(EXIT_FAILED)

@@ -101,8 +101,9 @@ def _delete(call: RpcCall) -> Bound:
 
 
 def _trigger(call: RpcCall) -> Bound:
-    names, body = _named(call.message.connector, "connector"), JobBody(full_rescan=call.message.full_rescan)
-    return Bound(route=_TRIGGER, names=names, body=body)
+    scope = [list(one.path) for one in call.message.scope]
+    body = JobBody(full_rescan=call.message.full_rescan, scope=scope)
+    return Bound(route=_TRIGGER, names=_named(call.message.connector, "connector"), body=body)
 
 
 def _info(info: ConnectorInfo) -> connector_pb2.Connector:
@@ -136,6 +137,7 @@ def _job(info: JobInfo) -> connector_pb2.ReconcileJob:
         counters=info.counters,
         failures=[connector_pb2.ReconcileFailure(key=one.key, code=one.code, message=one.message) for one in info.failures],
         error=info.error,
+        scope=[connector_pb2.ScopePath(path=path) for path in info.scope],
     )
 
 

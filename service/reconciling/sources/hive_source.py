@@ -174,6 +174,8 @@ SCHEMES = frozenset({"thrift"})
 
 
 class HiveFactory:
+    has_log = True
+
     def __init__(self, private_hosts: frozenset[str], roots: StorageRoots) -> None:
         self._private_hosts = private_hosts
         self._roots = roots

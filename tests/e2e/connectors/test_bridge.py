@@ -197,6 +197,42 @@ def test_paused_connectors_rest_and_jobs_can_be_cancelled(server: FeedServer, tm
     assert destination.state("headwater")
 
 
+def test_a_job_with_a_scope_reads_these_tables_alone_and_a_source_with_a_log_takes_none(
+    server: FeedServer, source: SourceLake, tmp_path: Path
+) -> None:
+    for namespace in ("near", "far"):
+        source.namespace(namespace)
+        source.create(namespace, "t")
+    destination = Destination(tmp_path, "file:///")
+    destination.add("iceberg-rest", server.url)
+    destination.add("nessie", server.url)
+    destination.run("reconcile", "--once")
+    before = destination.state("iceberg-rest")
+    for namespace in ("near", "far"):
+        source.update(namespace, "t", "1")
+    once = ("reconcile", "--once", "--connector", "iceberg-rest", "--scope")
+    (job,) = destination.json(*once, "iceberg-rest.near")["jobs"]
+    assert (job["state"], job["scope"], job["counters"]["committed"]) == ("SUCCEEDED", [["iceberg-rest", "near"]], 1)
+    assert destination.state("iceberg-rest") == before | {("near", "t"): source.state()[("near", "t")]}
+    queued = destination.json("connector", "reconcile", "iceberg-rest", "--scope", "iceberg-rest.far.t", "--full-rescan")
+    assert (queued["scope"], queued["full_rescan"]) == ([["iceberg-rest", "far", "t"]], True)
+    destination.run("reconcile", "--once", "--connector", "iceberg-rest")
+    assert destination.state("iceberg-rest") == source.state()
+    (missing,) = destination.json(*once, "iceberg-rest.nowhere", exit_code=1)["jobs"]
+    assert missing["state"] == "FAILED" and missing["error"].startswith("CONTENT_NOT_FOUND")
+    head = destination.head_seq()
+    refused = [
+        ("followed commit by commit", ("connector", "reconcile", "nessie", "--scope", "nessie.near")),
+        ("not below", ("connector", "reconcile", "iceberg-rest", "--scope", "nessie.near")),
+        ("not below", ("connector", "reconcile", "iceberg-rest", "--scope", "iceberg-rest")),
+        ("--once", ("reconcile", "--scope", "iceberg-rest.near")),
+        ("no connector", ("reconcile", "--once", "--connector", "nobody")),
+    ]
+    for expected, arguments in refused:
+        assert expected in destination.run(*arguments, exit_code=2)
+    assert destination.head_seq() == head
+
+
 def test_a_server_runs_jobs_that_are_asked_for_over_http(server: FeedServer, source: SourceLake) -> None:
     source.namespace("served")
     source.create("served", "t")
@@ -215,6 +251,8 @@ def test_a_server_runs_jobs_that_are_asked_for_over_http(server: FeedServer, sou
         assert made.status_code == 201, made.text
         assert http.post("/connectors", json=body).json()["code"] == "RECORD_EXISTS"
         assert http.post("/connectors/own/validate").json() == {"connector": "own", "source": "nessie", "has_log": True}
+        scoped = http.post("/connectors/own/jobs", json={"scope": [["served"]]})
+        assert (scoped.status_code, scoped.json()["field"]) == (400, "scope")
         job = http.post("/connectors/own/jobs", json={"full_rescan": True}).json()
         ended = _ended(http, job["id"])
         assert ended["state"] == "SUCCEEDED", ended

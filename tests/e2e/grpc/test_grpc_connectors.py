@@ -80,6 +80,23 @@ def test_a_connector_lives_by_either_way(port: GrpcRig) -> None:
     assert cancelled.state == "CANCELLED"
     asked = connector_pb2.GetReconcileJobRequest(connector="sales", job=job.id)
     assert stub.GetReconcileJob(asked, metadata=[owner]).job.state == "CANCELLED"
+    scoped = connector_pb2.TriggerReconcileRequest(connector="sales", scope=[connector_pb2.ScopePath(path=["sales", "shop"])])
+    with pytest.raises(grpc.RpcError) as in_order:
+        stub.TriggerReconcile(scoped, metadata=[owner])
+    assert in_order.value.code() is grpc.StatusCode.INVALID_ARGUMENT and "takes no scope" in in_order.value.details()
+    polled = connector(name="polled", source="iceberg-rest", path=["polled"], status=connector_pb2.CONNECTOR_STATUS_ACTIVE)
+    stub.CreateConnector(connector_pb2.CreateConnectorRequest(connector=polled), metadata=[owner])
+    paths = [connector_pb2.ScopePath(path=["polled", *path]) for path in (["b"], ["a", "t"], ["a"])]
+    scoped = connector_pb2.TriggerReconcileRequest(connector="polled", scope=paths)
+    assert [list(one.path) for one in stub.TriggerReconcile(scoped, metadata=[owner]).job.scope] == [
+        ["polled", "a"],
+        ["polled", "b"],
+    ]
+    scoped.scope[0].path[:] = ["sales", "b"]
+    with pytest.raises(grpc.RpcError) as beyond:
+        stub.TriggerReconcile(scoped, metadata=[owner])
+    assert beyond.value.code() is grpc.StatusCode.INVALID_ARGUMENT and "not below" in beyond.value.details()
+    stub.DeleteConnector(connector_pb2.DeleteConnectorRequest(name="polled"), metadata=[owner])
     assert stub.DeleteConnector(connector_pb2.DeleteConnectorRequest(name="sales"), metadata=[owner]).meta.changed
     with pytest.raises(grpc.RpcError) as gone:
         stub.GetConnector(connector_pb2.GetConnectorRequest(name="sales"), metadata=[owner])

@@ -2,150 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.persistence.log.log_entry import Entry
 from headwater.persistence.store import RealmKernel
-from headwater.producer.access.writing import WriteMeta
-from headwater.producer.connectors.bridge_plan import Held
-from headwater.producer.connectors.connector_records import Connector, Connectors
-from headwater.producer.connectors.destination import DestinationBranch
-from headwater.producer.connectors.poll_bridge import PollBridge, SeenTags
-from headwater.producer.connectors.reconcile_jobs import Counters, Tally
 from headwater.producer.connectors.source_positions import SourcePosition
-from headwater.producer.connectors.source_spi import (
-    AnySource,
-    ConnectorSpec,
-    Missing,
-    Observation,
-    Same,
-    SourceContent,
-    Step,
-)
-from headwater.schemas.change import KeyPath
-from headwater.schemas.errors import MaintenanceStopped, SourceRefused
+from headwater.schemas.errors import MaintenanceStopped
 from tests.support.fixtures.catalog_lake import embedded_url, open_lake
+from tests.support.fixtures.polled_source import Bridged
 
 GAP = "headwater.observed.gap"
-
-
-class Shown:
-    """A table of the source: the versions that it had, and from which of them on it still tells."""
-
-    def __init__(self, id: str) -> None:
-        self.id = id
-        self.versions = 1
-        self.told_from = 0
-
-    def observed(self) -> Observation:
-        locations = [f"s3://lake/{self.id}/{number}.json" for number in range(self.told_from, self.versions)]
-        steps = tuple(Step(version=one, value={"metadata_location": one}) for one in locations)
-        return Observation(id=self.id, type="ICEBERG_TABLE", steps=steps, tag=locations[-1], is_whole=self.told_from == 0)
-
-
-class PolledSource:
-    """Its own factory. Counts what it is asked."""
-
-    def __init__(self) -> None:
-        self.tables_now: dict[str, Shown] = {}
-        self.unreadable: set[str] = set()
-        self.asked = 0
-        self._ids = itertools.count()
-
-    def create(self, name: str) -> None:
-        self.tables_now[name] = Shown(f"id{next(self._ids)}")
-
-    def rename(self, name: str, to: str) -> None:
-        self.tables_now[to] = self.tables_now.pop(name)
-
-    # ── as a source ─────────────────────────────────────────────────────────────────────────────────────────
-
-    def check_spec(self, spec: ConnectorSpec) -> None: ...
-
-    def open(self, spec: ConnectorSpec, secret: bytes) -> AnySource:
-        return self
-
-    def check(self) -> None: ...
-
-    def close(self) -> None: ...
-
-    def namespaces(self) -> Iterator[SourceContent]:
-        yield SourceContent(key=("db",), id="", type="NAMESPACE", value={"properties": {}})
-
-    def tables(self, namespace: KeyPath) -> Iterator[KeyPath]:
-        return (("db", name) for name in list(self.tables_now))
-
-    def observe(self, key: KeyPath, seen: str) -> Observation | Same | Missing:
-        self.asked += 1
-        if key[-1] in self.unreadable:
-            raise SourceRefused("nonsense.", field="uri")
-        table = self.tables_now.get(key[-1])
-        if table is None:
-            return Missing()
-        found = table.observed()
-        return Same() if seen == found.tag else found
-
-
-class Bridged:
-    """The source, and the connector that follows it."""
-
-    def __init__(self, kernel: RealmKernel) -> None:
-        self.kernel = kernel
-        self.source = PolledSource()
-        self._tags: SeenTags = {}
-        spec = ConnectorSpec(source="polled", uri="poll://", roots=("s3://lake/",))
-        made = Connectors(kernel, {"polled": self.source}).create(
-            f"up{uuid.uuid4().hex[:8]}", spec, catalog="lake", path=(uuid.uuid4().hex,), meta=WriteMeta("tests")
-        )
-        self.connector: Connector = made.value
-        self.destination = DestinationBranch(kernel, self.connector)
-
-    def poll(self, keep_going: Callable[[], None] = lambda: None, *, full_rescan: bool = False) -> Counters:
-        tally = Tally()
-        position = SourcePosition(self.kernel, self.connector.id)
-        bridge = PollBridge(
-            self.kernel,
-            self.connector,
-            self.source,
-            position,
-            tally,
-            check_content=lambda _: None,
-            keep_going=keep_going,
-            tags=self._tags,
-        )
-        bridge.run(full_rescan=full_rescan)
-        return tally.counters
-
-    def held(self) -> dict[str, Held]:
-        held = self.destination.everything(self.destination.log.head())
-        return {key[-1]: one for key, one in held.items() if one.type != "NAMESPACE"}
-
-    def locations(self) -> dict[str, str]:
-        return {name: one.value["metadata_location"] for name, one in self.held().items()}
-
-    def shown(self) -> dict[str, str]:
-        return {name: one.observed().tag for name, one in self.source.tables_now.items()}
-
-    def commits(self) -> list[Entry]:
-        """Of this connector, oldest first."""
-        entries = [one.entry for one in self.destination.log.forward(0)]
-        return [one for one in entries if one.author == self.connector.author]
-
-    def versions(self) -> dict[str, list[str]]:
-        """Committed, of each table by its id."""
-        found: dict[str, list[str]] = {}
-        for entry in self.commits():
-            version = entry.headers.get("headwater.observed.version", "")
-            if version.startswith("s3:") and not entry.message.startswith(("Observed drop", "Observed rename")):
-                found.setdefault(version.split("/")[3], []).append(version)
-        return found
 
 
 @pytest.fixture(scope="module")

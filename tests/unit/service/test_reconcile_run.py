@@ -29,10 +29,11 @@ from headwater.producer.connectors.source_spi import (
 )
 from headwater.producer.content.content_types import Namespace
 from headwater.schemas.change import Op
-from headwater.schemas.errors import Corruption, MaintenanceStopped
+from headwater.schemas.errors import Corruption, CursorExpired, MaintenanceStopped
 from headwater.service.reconciling.reconcile_run import LEASE_TYPE, ReconcileRun
 from headwater.service.reconciling.source_factories import ReconcileOptions
 from tests.support.fixtures.catalog_lake import embedded_url, open_lake
+from tests.support.fixtures.polled_source import PolledSource
 
 
 class OneSource:
@@ -130,7 +131,9 @@ def namespaces(kernel: RealmKernel, connector: Connector) -> int:
     return len(destination.everything(destination.log.head()))
 
 
-def run_slowly(kernel: RealmKernel, connector: Connector, source: OneSource, *, turn_seconds: float = math.inf) -> Job | None:
+def run_slowly(
+    kernel: RealmKernel, connector: Connector, source: OneSource | PolledSource, *, turn_seconds: float = math.inf
+) -> Job | None:
     """Each look at the clock is three seconds later."""
     clock = itertools.count(0.0, 3.0)
     options, stopping = ReconcileOptions(), threading.Event()
@@ -184,6 +187,59 @@ def test_a_run_leaves_its_slot_after_its_turn_and_the_next_goes_on(kernel: Realm
     (job,) = ReconcileJobs(kernel).list(connector.id)
     assert (job.state, job.counters.committed) == (JobState.SUCCEEDED, 99)
     assert turns > 2
+
+
+class Whole(OneSource):
+    """Its log has expired, and its state takes many looks at the clock to read."""
+
+    def changes(self, position: str) -> Iterator[SourceCommit]:
+        if not position:
+            raise CursorExpired("the log begins later.", field="position")
+        return iter(())
+
+    def state(self) -> SourceState:
+        names = ((f"n{number}",) for number in range(100))
+        contents = (SourceContent(key=key, id=key[0], type="NAMESPACE", value={"properties": {}}) for key in names)
+        return SourceState(position="7", version="v7", contents=contents)
+
+
+def test_a_state_that_takes_longer_to_read_than_a_turn_is_still_taken(kernel: RealmKernel, connector: Connector) -> None:
+    """Every turn would begin again with it."""
+    job = run_slowly(kernel, connector, Whole(), turn_seconds=60.0)
+    assert job is not None and job.state is JobState.SUCCEEDED
+    assert namespaces(kernel, connector) == 100
+
+
+def test_a_full_rescan_of_a_polled_source_that_takes_longer_than_a_turn_ends(kernel: RealmKernel, connector: Connector) -> None:
+    source = PolledSource()
+    for number in range(100):
+        source.create(f"t{number}")
+    ReconcileJobs(kernel).create(connector.name, connector.id, requested_by="ada", full_rescan=True)
+    job = run_slowly(kernel, connector, source, turn_seconds=60.0)
+    assert job is not None and (job.state, job.counters.observed) == (JobState.SUCCEEDED, 100)
+
+
+def test_a_job_with_a_scope_is_gone_on_with_in_the_next_turn(kernel: RealmKernel, connector: Connector) -> None:
+    source, turns = PolledSource(), 1
+    for number in range(100):
+        source.create(f"t{number:02}")
+        source.create(f"other.t{number:02}")
+    ReconcileJobs(kernel).create(connector.name, connector.id, requested_by="ada", scope=(("db",),))
+    while (job := run_slowly(kernel, connector, source, turn_seconds=60.0)) is None:
+        turns += 1
+    assert job.state is JobState.SUCCEEDED and turns > 2
+    assert job.counters.observed == 100, "each once over all turns"
+    assert namespaces(kernel, connector) == 101
+    position = SourcePosition(kernel, connector.id).record
+    assert (position.polls, position.listed_to, position.next_at) == (0, (), 0), "the turns of everything are as before"
+
+
+def test_a_plug_in_with_a_log_refuses_a_scope_when_the_job_runs(kernel: RealmKernel, connector: Connector) -> None:
+    ReconcileJobs(kernel).create(connector.name, connector.id, requested_by="ada", scope=(("db",),))
+    job = run(kernel, connector, Whole())
+    assert job is not None and job.state is JobState.FAILED
+    assert job.error.startswith("INVALID") and "takes no scope" in job.error
+    assert namespaces(kernel, connector) == 0
 
 
 def test_a_job_that_cannot_be_read_is_set_aside(kernel: RealmKernel, connector: Connector) -> None:
