@@ -154,7 +154,7 @@ def test_a_token_is_exchanged_for_a_newer_one_of_the_same_realm_within_a_day_of_
     assert _exchanged(rig, token + "x").status_code == 401
 
 
-def test_a_token_ends_with_its_secret_its_principal_and_at_its_time(rig: Rig) -> None:
+def test_a_token_ends_with_its_secret_and_its_principal(rig: Rig) -> None:
     tokens = {name: rig.principal("alpha", name, Right.CATALOG_READ) for name in ("rotated", "overlapping", "deleted")}
     for token in tokens.values():
         assert rig.get(POINTERS, token).status_code == 200

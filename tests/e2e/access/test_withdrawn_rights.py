@@ -44,6 +44,7 @@ def test_a_subscription_stops_with_the_right_to_manage_it(rig: Rig) -> None:
     asked: list[tuple[str, str, dict[str, Any]]] = [
         ("GET", path, {}),
         ("GET", f"{path}/changes", {}),
+        ("POST", f"{path}/acknowledge", {"json": {"version": version, "positions": {POINTER: {"seq": 1}}}}),
         ("POST", f"{path}/rewind", {"json": {"version": version, "after": "earliest"}}),
         ("DELETE", path, {}),
     ]

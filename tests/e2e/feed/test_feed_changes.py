@@ -114,6 +114,14 @@ def test_an_entity_tag_never_hides_entries_that_its_page_did_not_have(branch: Fe
     following = {"pointer": branch.pointer, "after": first.json()["cursor"], "limit": 1}
     second = branch.http.get("/changes", params=following, headers={"If-None-Match": first.headers["etag"]})
     assert second.status_code == 200 and [change["seq"] for change in second.json()["changes"]] == [2]
+    everything = {"pointer": branch.pointer, "after": 0}
+    whole = branch.http.get("/changes", params=everything)
+    known = {"If-None-Match": whole.headers["etag"]}
+    for _ in range(2):  # once from the log, once from the answer that is kept
+        assert branch.http.get("/changes", params=everything, headers=known).status_code == 304
+    branch.commit("db.t")
+    newer = branch.http.get("/changes", params=everything, headers=known)
+    assert newer.status_code == 200 and [change["seq"] for change in newer.json()["changes"]] == [1, 2, 3]
 
 
 def test_a_filtered_reader_advances_over_what_it_does_not_see(branch: FeedBranch) -> None:

@@ -101,18 +101,20 @@ def test_a_plan_says_what_to_enforce_nearest_mapping_first_and_always_the_same(p
     Policies(port.rig.kernel("alpha")).delete("far", detach_all=True, meta=META)
 
 
-def test_no_api_goes_around_a_mask(port: GrpcRig) -> None:
-    masked = Masked(port, "guarded")
+@pytest.mark.parametrize(("type", "content"), [("column-mask", MASK), ("row-filter", {"filter": "id > 0"})])
+def test_no_api_goes_around_a_mask(port: GrpcRig, type: str, content: Any) -> None:
+    name = f"guarded_{type.partition('-')[0]}"
+    masked = Masked(port, name)
     write_manifests(masked)
     column = statistics_pb2.ColumnStats(column_id=1, value_count=9, lower=b"\1" * 8, upper=b"\2" * 8)
     ref = statistics_pb2.SnapshotRef(table=common_pb2.ContentRef(name=masked.name))
     published = statistics_pb2.PutColumnStatsRequest(snapshot=ref, columns=[column])
     port.stub("TableStatisticsService").PutColumnStats(iter([published]), metadata=[bearer(masked.reader)])
-    window = view(port, "guarded_window", "select * from guarded")
+    window = view(port, f"{name}_window", f"select * from {name}")
     before = masked.begin(masked.reader)
     rest = masked.http("POST", "/plan", masked.reader, json={}).json()
     assert masked.files(before.id, masked.reader) == [] and "plan-id" in rest
-    masked.attach("guard", ("db", "guarded"))
+    masked.attach(f"guard-{name}", ("db", name), type, content)
 
     reader, statistics = bearer(masked.reader), port.stub("TableStatisticsService")
     columns = statistics_pb2.ListColumnStatsRequest(snapshot=ref)
@@ -126,7 +128,7 @@ def test_no_api_goes_around_a_mask(port: GrpcRig) -> None:
         lambda: statistics.ListFileColumnStats(files, metadata=[reader]),
     ):
         assert refused(act) is DENIED
-    manage = "/manage/v1/alpha/catalogs/lake/namespaces/db/tables/guarded/snapshots/current/statistics"
+    manage = f"/manage/v1/alpha/catalogs/lake/namespaces/db/tables/{name}/snapshots/current/statistics"
     for method, path, more in (
         ("POST", "/plan", {"json": {}}),
         ("GET", f"/plan/{rest['plan-id']}", {}),
@@ -141,7 +143,7 @@ def test_no_api_goes_around_a_mask(port: GrpcRig) -> None:
     told = {token: masked.http("GET", "", token).json()["config"] for token in (masked.reader, masked.engine)}
     assert told[masked.reader] == {"s3.region": "eu"} and "s3.secret-access-key" in told[masked.engine]
 
-    request = GetCatalogBundleRequest(relations=[RelationRef(catalog="lake", path=["db", "guarded"])])
+    request = GetCatalogBundleRequest(relations=[RelationRef(catalog="lake", path=["db", name])])
     for token, shown in ((masked.reader, False), (masked.engine, True)):
         sent = masked.stub.GetCatalogBundle(request, metadata=[bearer(token)])
         parts = [part for one in sent for part in (one, *one.more)]

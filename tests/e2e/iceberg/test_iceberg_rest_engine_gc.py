@@ -54,13 +54,17 @@ def test_every_answer_with_a_table_says_that_engines_may_not_collect_garbage(ref
     assert config(refusing)["rest-catalog-purge"] == "true"
 
 
-def test_it_is_never_stored(refusing: IcebergLake) -> None:
-    """⚠ Also not by a client that commits what it was told, as the transactions that create a table do."""
+def test_gc_enabled_is_never_stored_unless_a_client_sets_it(refusing: IcebergLake) -> None:
+    """⚠ A staged table is shown without it, since the client commits what it was shown."""
     staged = refusing.http.post("namespaces/db/tables", json=table_body("s", **{"stage-create": True})).json()
     assert staged["metadata"]["properties"] == {}
     created = refusing.http.post("namespaces/db/tables", json=table_body("t")).json()
     stored = Path(created["metadata-location"].removeprefix("file://")).read_text()
     assert "gc.enabled" in created["metadata"]["properties"] and "gc.enabled" not in stored
+    update = {"requirements": [], "updates": [{"action": "set-properties", "updates": {"a": "1"}}]}
+    updated = refusing.http.post("namespaces/db/tables/t", json=update).json()
+    stored = Path(updated["metadata-location"].removeprefix("file://")).read_text()
+    assert "gc.enabled" in updated["metadata"]["properties"] and "gc.enabled" not in stored
 
 
 def test_a_catalog_may_allow_it_and_its_clients_see_the_difference(shared_feed: FeedServer, refusing: IcebergLake) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -79,8 +80,10 @@ def test_a_table_is_made_evolved_filled_travelled_renamed_and_dropped(lake: Iceb
     assert len({one["content_id"] for one in told}) == 1
     locations = [one["after"]["metadata_location"] for one in told if one["op"] == "put"]
     assert len(set(locations)) == 6
-    assert all(Path(urlparse(location).path).is_file() for location in locations)
-    assert told[1]["after"]["snapshot_id"] == first.snapshot_id
+    written = [json.loads(Path(urlparse(location).path).read_bytes()) for location in locations]
+    snapshots = [one["after"].get("snapshot_id") for one in told if one["op"] == "put"]
+    assert snapshots == [one.get("current-snapshot-id") for one in written] and snapshots[1] == first.snapshot_id
+    assert len(set(snapshots)) == 4, "none, two appends and a delete"
     assert told[-1]["before"]["metadata_location"] == loaded.metadata_location
 
 

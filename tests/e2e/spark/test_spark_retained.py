@@ -135,6 +135,12 @@ def test_a_corrupt_or_overtaken_set_is_seeded_again_by_walking_never_trusted(str
     meta.write_bytes(meta.read_bytes().replace(b'"rows":', b'"rows":1'))
     with pytest.raises(RetainedCorrupt):
         streamed.store.load()
+    realm.expire("*=6n")
+    realm.clock.move(4 * HOUR)
+    before = realm.ids()
+    assert realm.reachable() < before, "there is nothing to delete"
+    report = realm.sweep(source=StreamedSource(streamed.spark, streamed.folder))
+    assert report.swept == [] and report.failures and realm.ids() == before
     streamed.job().run()
     streamed.compare()
 

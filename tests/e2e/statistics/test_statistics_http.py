@@ -11,6 +11,10 @@ import httpx
 import pytest
 
 from headwater.embedded import CatalogHandle
+from headwater.persistence.reading.pointer_log import PointerLog
+from headwater.producer.plans.plan_counts import PlanCounts
+from headwater.producer.plans.plan_rows import PinnedEntry, PlanInput, PlanOptions
+from headwater.producer.plans.plans import Plans
 from headwater.producer.statistics.statistics_records import SetKey
 from headwater.producer.statistics.statistics_sets import StatisticsSets
 from headwater.service.iceberg.operations.lakes import Lakes
@@ -176,8 +180,38 @@ def test_statistics_go_a_day_after_their_snapshot_is_gone(
     both = left()
     clean(kept_seconds=0)
     assert left() == both and len(both) == 2, "both are listed"
+    tag = shared_lake.create_tag(f"{served.branch}-tag", served.branch)
     assert lake.http.post("namespaces/db/tables/orders", json=body).status_code == 200
+    clean(kept_seconds=0)
+    assert left() == both, "the tag lists the first one"
+    tag.delete()
     clean()
     assert left() == both, "it is less than a day old"
     clean(kept_seconds=0)
     assert left() == [one for one in both if one != first]
+
+
+def test_statistics_that_a_plan_reads_stay_although_its_table_was_dropped(
+    served: Served, lake: IcebergLake, shared_lake: CatalogHandle
+) -> None:
+    table = lake.catalog().load_table("db.orders")
+    kernel, catalog, content_id = shared_lake.realm.kernel, shared_lake.info, str(table.metadata.table_uuid)
+    served.put({"table": {"row_count": 7}})
+    planned = PlanInput(
+        catalog=catalog.name,
+        catalog_id=catalog.id,
+        key=("db", "orders"),
+        type="ICEBERG_TABLE",
+        content_id=content_id,
+        metadata_location=table.metadata_location,
+        snapshot_id=served.snapshot_id,
+    )
+    plans, pointer = Plans(kernel, PlanOptions(), PlanCounts()), shared_lake.branch(served.branch).pointer
+    plan = plans.begin("ann", [planned], [PinnedEntry(pointer, PointerLog(kernel, pointer).head().seq, b"")], seconds=600)
+    assert lake.http.delete("namespaces/db/tables/orders").status_code == 204
+    sets, cleaning = StatisticsSets(kernel, catalog.id), UnlistedStatistics(kernel.store, Lakes(), kept_seconds=0)
+    cleaning.delete(kernel, catalog)
+    assert sets.find(SetKey(content_id, served.snapshot_id)) is not None
+    plans.end(plan.id, "ann")
+    cleaning.delete(kernel, catalog)
+    assert sets.find(SetKey(content_id, served.snapshot_id)) is None

@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 from headwater.cli.output import print_table
 from headwater.cli.plain_text import plain, plain_line
 
+TURNS_TEXT = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
-@given(st.text())
+
+@given(st.text() | st.text("a\x00\x1b\x85\u200f\u202a\u202e\u2066\u2069\n"))
 def test_no_control_character_but_tab_and_line_feed_is_left(text: str) -> None:
     assert not [one for one in plain(text) if unicodedata.category(one) == "Cc" and one not in "\t\n"]
+    assert not [one for one in plain(text) if unicodedata.bidirectional(one) in TURNS_TEXT]
     assert "\n" not in plain_line(text)
 
 

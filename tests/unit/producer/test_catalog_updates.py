@@ -18,7 +18,7 @@ from headwater.producer.commits.catalog_commit import CatalogCommit
 from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.producer.commits.operations import Put
 from headwater.producer.content.content_types import Namespace
-from headwater.producer.pointer_names import branch_pointer
+from headwater.producer.pointer_names import ReferenceType, branch_pointer
 from headwater.schemas.errors import CatalogExists, CatalogNotEmpty, CatalogNotFound, RecordChanged
 from headwater.streaming.purge.catalog_purge import CatalogPurge
 from tests.support.faults.manual_clock import ManualClock
@@ -75,6 +75,12 @@ def test_what_is_inside_on_any_branch_keeps_a_catalog_and_its_storage_root(kerne
     with pytest.raises(CatalogNotEmpty):
         update_catalog(kernel, "c", storage_root="file:///c", meta=ANN)
     assert update_catalog(kernel, "c", properties={"x": "y"}, meta=ANN).value.catalog.properties == {"x": "y"}
+    references = Catalogs(kernel).references(made)
+    references.create("v1", "dev", type=ReferenceType.TAG, meta=CommitMeta("ann"))
+    references.delete("dev", meta=CommitMeta("ann"))
+    with pytest.raises(CatalogNotEmpty) as tagged:
+        drop_catalog(kernel, "c", meta=ANN)
+    assert tagged.value.facts == {"reference": "v1", "key": ["db"]}
     assert drop_catalog(kernel, "c", require_empty=False, meta=ANN).changed
 
 

@@ -25,7 +25,7 @@ from headwater.producer.connectors.source_spi import (
     SourceState,
 )
 from headwater.schemas.change import KeyPath, Op
-from headwater.schemas.errors import CommitConflict, CursorReset, LocationForbidden
+from headwater.schemas.errors import CommitConflict, CursorExpired, CursorGone, CursorReset, LocationForbidden
 from tests.support.fixtures.catalog_lake import embedded_url, open_lake
 
 META = WriteMeta("tests")
@@ -34,7 +34,8 @@ META = WriteMeta("tests")
 class ListedLog:
     """A source whose log is a list."""
 
-    def __init__(self) -> None:
+    def __init__(self, gone: type[CursorGone] = CursorReset) -> None:
+        self.gone = gone
         self.commits: list[SourceCommit] = []
         self.contents: dict[KeyPath, SourceContent] = {}
         self.floor = 0
@@ -55,7 +56,7 @@ class ListedLog:
     def changes(self, position: str) -> Iterator[SourceCommit]:
         start = int(position or 0)
         if start < self.floor:
-            raise CursorReset("the log begins later.")
+            raise self.gone("the log begins later.")
         yield from self.commits[start:]
 
     def state(self) -> SourceState:
@@ -225,8 +226,11 @@ def test_a_table_recreated_under_its_name_gets_another_id(kernel: RealmKernel, c
     assert destination.everything(destination.log.head())["bridged", "db", "a"].content_id != before
 
 
-def test_a_log_that_does_not_reach_back_becomes_one_commit_that_says_so(kernel: RealmKernel, connector: Connector) -> None:
-    source = ListedLog()
+@pytest.mark.parametrize("gone", [CursorReset, CursorExpired])
+def test_a_log_that_does_not_reach_back_becomes_one_commit_that_says_so(
+    kernel: RealmKernel, connector: Connector, gone: type[CursorGone]
+) -> None:
+    source = ListedLog(gone)
     source.commit(put("a", 1))
     bridge(kernel, connector, source)
     source.commit(put("a", 2))

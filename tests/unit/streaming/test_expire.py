@@ -19,7 +19,7 @@ from headwater.schemas.change import Kind
 from headwater.schemas.cursor import Position
 from headwater.schemas.errors import CursorExpired, InvalidInput, MaintenanceSuperseded, MergeBaseExpired, ReferenceNotFound
 from headwater.streaming.expire.expire import ExpiredPointer, Expiry, expire_realms
-from headwater.streaming.expire.readers import POINTERS_PER_ROW, RegisteredReaders
+from headwater.streaming.expire.readers import PIN_SECONDS, POINTERS_PER_ROW, RegisteredReaders
 from headwater.streaming.expire.retention import DEFAULT, FOR_EVER, Retention, parse_retention, retention_of
 from headwater.streaming.runs.runs import Runs
 from tests.support.faults.faulty_backend import Crash, FaultyBackend, crash_before
@@ -179,9 +179,21 @@ def test_a_registered_reader_also_holds_pointers_that_it_has_not_seen(realm: Mai
     readers.save("retained", {MAIN: 10, OTHER: 3})
     realm.expire("*=1n")
     assert (realm.floor(MAIN), realm.floor(OTHER)) == (10, 4)
+    realm.clock.move(PIN_SECONDS + 1)
+    realm.expire("*=1n")
+    assert realm.floor(OTHER) == 10, "its pin has reached its maximum age"
+
+
+def test_a_reader_that_is_forgotten_pins_nothing(realm: Maintained) -> None:
+    for _ in range(10):
+        realm.write(MAIN)
+    readers = RegisteredReaders(realm.backend, realm.realm, realm.clock)
+    readers.save("retained", {MAIN: 4})
+    realm.expire("*=1n")
+    assert realm.floor(MAIN) == 5
     readers.forget("retained")
     realm.expire("*=1n")
-    assert realm.floor(OTHER) == 10
+    assert realm.floor(MAIN) == 10
 
 
 def test_a_reader_of_many_pointers_has_several_rows(realm: Maintained) -> None:

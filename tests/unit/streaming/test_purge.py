@@ -40,7 +40,7 @@ from tests.support.fixtures.maintained import HOUR, sweep_store
 from tests.support.models.realm_cases import realms_of, store_over, write_note
 
 DAY = 86_400
-MAIN = "cat/1/heads/main"
+MAIN, DEV = "cat/1/heads/main", "cat/1/heads/dev"
 
 
 @pytest.fixture
@@ -188,15 +188,23 @@ def test_a_catalog_stays_until_every_pin_has_passed_its_delete_entries_or_is_too
     clock = store.clock
     assert isinstance(clock, ManualClock)
     lake.put("t")
-    seq = PointerLog(lake.kernel, MAIN).head().seq
+    lake.refs.create("dev", meta=META)
+    seq, of_dev = (PointerLog(lake.kernel, name).head().seq for name in (MAIN, DEV))
     readers = RegisteredReaders(store.backend, lake.kernel.realm, clock)
     lake.catalogs.drop("lake", purge=True, meta=META)
-    for read, waits in ((seq, True), (seq + 1, False)):
-        readers.save("archive", {MAIN: read}, pin_seconds=DAY)
+    passed = {MAIN: seq + 1, DEV: of_dev + 1}
+    for archive, other, waits in (
+        ({MAIN: seq, DEV: of_dev + 1}, passed, True),
+        ({MAIN: seq + 1, DEV: of_dev}, passed, True),
+        (passed, {MAIN: seq + 1}, True),
+        (passed, passed, False),
+    ):
+        readers.save("archive", archive, pin_seconds=DAY)
+        readers.save("other", other, pin_seconds=DAY)
         clock.move(1)
         (found,) = CatalogPurge(lake.kernel).run(dry_run=True)
-        assert bool(found.waiting) is waits, found.waiting
-    readers.save("archive", {MAIN: seq}, pin_seconds=DAY)
+        assert bool(found.waiting) is waits, (archive, other, found.waiting)
+    readers.save("archive", {**passed, MAIN: seq}, pin_seconds=DAY)
     (waiting,) = CatalogPurge(lake.kernel).run()
     assert waiting.waiting == f"reader archive has read {MAIN} up to entry {seq} of {seq + 1}"
     clock.move(DAY + 1)
