@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from headwater.consumers.kafka.kafka_chains import KafkaChains
-from headwater.consumers.kafka.kafka_positions import KafkaPosition, KeptPositions, positions_text
+from headwater.consumers.kafka.kafka_positions import KafkaPosition, KeptPositions
 from headwater.schemas.change import Change
 from headwater.schemas.kafka_records import FeedRecord, RecordType
 
@@ -90,9 +90,10 @@ class KafkaPartition:
         self._positions.pop(pointer, None)
         self._positions[pointer] = KafkaPosition(seq, bytes.fromhex(entry_id), self.chains.generation(pointer))
 
-    def text(self) -> str:
+    def kept(self) -> KeptPositions:
+        """All that the next owner of the partition must know."""
         positions = {
             pointer: msgspec.structs.replace(position, generation=self.chains.generation(pointer))
             for pointer, position in self._positions.items()
         }
-        return positions_text(KeptPositions(self._generation, self._has_ended, self._is_complete, positions))
+        return KeptPositions(self._generation, self._has_ended, self._is_complete, positions)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 
+import msgspec
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
 from aiokafka.structs import OffsetAndMetadata
@@ -18,7 +19,7 @@ from headwater.consumers.clients.transport import AsyncLog
 from headwater.consumers.kafka.generation_order import Fetched, GenerationOrder
 from headwater.consumers.kafka.kafka_chains import KafkaChains
 from headwater.consumers.kafka.kafka_partition import KafkaPartition
-from headwater.consumers.kafka.kafka_positions import KeptPositions, parse_positions
+from headwater.consumers.kafka.kafka_positions import KeptPositions, parse_positions, positions_text
 from headwater.consumers.kafka.kafka_progress import read_begins
 from headwater.consumers.kafka.kafka_source import KafkaSource
 from headwater.consumers.kafka.kafka_topics import BEGINNING, administering, assigned_ends, find_partitions, find_start
@@ -51,6 +52,8 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         self._checks: list[RetentionCheck] = []
         self._refused: Fetched | None = None
         """The record that caused the last `CursorGone`."""
+        self._acknowledged: dict[TopicPartition, KeptPositions] = {}
+        """What this reader has acknowledged: brokers delete the offsets of a topic that is deleted."""
         self._others: dict[TopicPartition, KeptPositions] | None = None
         """What the group had acknowledged when it was asked, in this batch."""
         self._deal = 0
@@ -118,16 +121,19 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def acknowledge(self) -> None:
         """Save the position after everything that was returned: offsets and our own numbers in one request."""
+        if self._source.group is None:
+            return
+        kept = {partition: given.kept() for partition, given in self._given.items() if given.offset is not None}
         offsets = {
-            partition: OffsetAndMetadata(given.offset, given.text())
-            for partition, given in self._given.items()
-            if given.offset is not None
+            partition: OffsetAndMetadata(self._given[partition].offset, positions_text(positions))
+            for partition, positions in kept.items()
         }
-        if self._source.group is not None and offsets:
+        if offsets:
             try:
                 await self._consumer.commit(offsets)
             except KafkaError as error:
                 raise _unavailable(self._source.bootstrap, error) from error
+            self._acknowledged |= kept
 
     async def accept(self, gone: CursorGone) -> None:
         """Continue after `changes` raised `gone`: call this, then `changes` again. The caller has discarded what it built from
@@ -158,8 +164,11 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
                     await self._add_partitions()
         try:
             batches = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=RECORDS_MAX)
-        except NoOffsetForPartitionError:
-            return False  # it is sought when the partition is taken over
+        except NoOffsetForPartitionError as error:
+            for partition in error.args:  # one that was not taken over yet is sought then
+                if partition in self._given:  # the brokers have lost its offset since: its topic was deleted
+                    await self._find_place_again(partition, 0)
+            return False
         except OffsetOutOfRangeError as error:
             for partition, offset in error.args[0].items():
                 await self._find_place_again(partition, offset)
@@ -216,7 +225,8 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         """What this reader or the group's offsets know of the pointer from other partitions. ⚠ If the record continues what
         lies there, another reader may still return the rest: only what was seen up to it or beyond is compared."""
         if self._others is None:
-            self._others = {partition: parse_positions(kept.metadata or "") for partition, kept in (await self._kept()).items()}
+            others = {partition: parse_positions(kept.metadata or "") for partition, kept in (await self._kept()).items()}
+            self._others = self._acknowledged | others
         seen = [kept.positions.get(record.pointer) for partition, kept in self._others.items() if partition not in self._given]
         seen += [own.position(record.pointer) for own in self._given.values()]
         newest = max(filter(None, seen), key=lambda position: (position.generation, position.seq), default=None)
@@ -290,7 +300,7 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         start = max(first, self._start.offsets.get(partition, 0))
         if kept is None:
             self._consumer.seek(partition, start)
-        positions = KeptPositions() if kept is None else parse_positions(kept.metadata or "")
+        positions = self._remembered(partition) if kept is None else parse_positions(kept.metadata or "")
         is_cut = 0 < first == start if kept is None else kept.offset < first
         is_chosen = start > first if kept is None else not positions.is_complete
         given = self._given[partition] = KafkaPartition(
@@ -302,6 +312,12 @@ class KafkaReader(ConsumerRebalanceListener):  # type: ignore[misc]
         if is_cut:
             await self._expect_heads(partition)
         return given
+
+    def _remembered(self, partition: TopicPartition) -> KeptPositions:
+        """⚠ Of a partition whose offset the brokers have lost: where this reader was, so that nothing between that and the
+        first record of a topic that was re-created is passed over. That record may be of any generation."""
+        own = self._acknowledged.get(partition, KeptPositions())
+        return msgspec.structs.replace(own, generation=0, has_ended=False)
 
     def _new_chains(self, kept: KeptPositions) -> KafkaChains:
         """One for all partitions; in a group one for each, because other readers may have what a pointer left behind."""

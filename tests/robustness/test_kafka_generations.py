@@ -11,11 +11,12 @@ import itertools
 import secrets
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]
 
@@ -32,6 +33,9 @@ from headwater.producer.publisher.shards.fault_points import FaultPoint
 from headwater.schemas.change import Change
 from headwater.schemas.errors import CursorExpired, CursorReset, KafkaUnavailable
 from headwater.schemas.topics import commits_topic, partition_of
+from headwater.streaming.expire.expire import expire_realms
+from headwater.streaming.expire.retention import parse_retention
+from headwater.streaming.runs.runs import Runs
 from tests.support.fixtures.publisher_runs import (
     WAIT_SECONDS,
     instance_of,
@@ -244,6 +248,48 @@ def test_a_topic_recreated_under_load_is_read_across_the_change_by_followers_gro
     assert world.read() == log
     assert world.read("new") == log
     assert world.read("new") == {}
+
+
+def test_a_member_of_a_group_passes_over_nothing_though_the_brokers_forget_its_offsets_with_the_topic(world: World) -> None:
+    """A new member begins where the new topic does. One that has acknowledged entries, and is dealt its partitions
+    again, knows what it lacks."""
+    given = options(world.bootstrap)
+    publish_rest(world.engine.store, given)
+
+    async def reading() -> None:
+        async with KafkaReader(world.source("kept")) as reader:
+            assert [change async for change in reader.changes(follow=False)]
+            await reader.acknowledge()
+            await asyncio.to_thread(cut_what_it_has_not_read)
+            dealt_again = asyncio.Event()
+            revoked = reader.on_partitions_revoked
+
+            async def on_partitions_revoked(partitions: Iterable[Any]) -> None:
+                await revoked(partitions)
+                dealt_again.set()
+
+            reader.on_partitions_revoked = on_partitions_revoked  # type: ignore[method-assign]
+            other = AIOKafkaConsumer(world.topic, bootstrap_servers=world.bootstrap, group_id=world.source("kept").group)
+            await other.start()
+            await dealt_again.wait()
+            await other.stop()
+            with pytest.raises(CursorExpired, match="were cut before they were published again"):
+                await read_all_of(reader)
+
+    async def read_all_of(reader: KafkaReader) -> None:
+        while True:  # until the partitions that the other one left are back
+            async for _ in reader.changes(follow=False):
+                pass
+
+    def cut_what_it_has_not_read() -> None:
+        world.commit(6)
+        publish_rest(world.engine.store, given)
+        with Runs(world.engine.store.backend, world.engine.store.clock).run("expire") as run:
+            expire_realms(world.engine.store, run, [world.realm], parse_retention("*=1n"))
+        world.make_topic_again()
+        publish_rest(world.engine.store, given)
+
+    asyncio.run(asyncio.wait_for(reading(), WAIT_SECONDS))
 
 
 def test_a_reader_to_the_end_of_now_ends_though_its_topic_is_recreated(world: World) -> None:

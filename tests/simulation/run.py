@@ -19,7 +19,8 @@ from tests.simulation.runtime.scheduler import Process, shown
 from tests.simulation.world.environment import Environment
 
 HUNG_SECONDS = 120.0
-"""Real ones. A run that takes longer waits for something that the simulation does not know: where it is, is printed."""
+"""Real ones. A run that comes no thousand steps further in so long waits for something that the simulation does not know: where
+it is, is printed."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,10 +39,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 def run(plan: Plan, *, trace_lines: int = 60) -> Outcome:
     began = time.monotonic()
-    faulthandler.dump_traceback_later(HUNG_SECONDS, exit=True)
+    _watch_for_a_hang()
     gc.collect()  # what the run before left behind ends outside of this one, and nothing ends at a moment of its own within it
     gc.disable()
     env = Environment(plan)
+    env.scheduler.each_thousand_steps = _watch_for_a_hang
     virtual.use(env.scheduler, plan.seed)
     random_ids._random.forget()
     env.workers = make_workers(env)
@@ -68,3 +70,7 @@ def run(plan: Plan, *, trace_lines: int = 60) -> Outcome:
         seconds=time.monotonic() - began,
         happened=dict(happened),
     )
+
+
+def _watch_for_a_hang() -> None:
+    faulthandler.dump_traceback_later(HUNG_SECONDS, exit=True)

@@ -15,6 +15,7 @@ from tests.simulation.promises import PROMISES, sentence
 
 SOAK = bool(os.environ.get("HEADWATER_SOAK"))
 ROOT = Path(__file__).parents[2]
+FAILED_PLANS = Path(__file__).parent / "failed_plans"
 FIXED_SEEDS = 2 if not SOAK else 100_000
 FIXED_SECONDS = 240 if not SOAK else 600
 """A bound for slow machines: the number of seeds is what ends a usual run."""
@@ -66,6 +67,13 @@ def test_no_promise_is_broken_by_new_seeds() -> None:
 def seed_of_the_day() -> int:
     """New every day, and the same for everybody on that day: who repeats the test meets what failed."""
     return 10_000_000 + 100 * (datetime.now(UTC).date() - date(2026, 1, 1)).days
+
+
+@pytest.mark.parametrize("name", sorted(file.stem for file in FAILED_PLANS.glob("*.json")))
+def test_a_plan_that_has_shown_a_defect_passes(name: str) -> None:
+    """It shows the defect as long as nothing else lets the plan unfold in another way."""
+    done = simulate("--plan", (FAILED_PLANS / f"{name}.json").read_text())
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2_000:]
 
 
 def test_one_seed_gives_one_trace() -> None:

@@ -62,6 +62,7 @@ class Scheduler:
         self.trace = trace
         self.failure: BaseException | None = None
         self.before_step: Callable[[], None] = lambda: None
+        self.each_thousand_steps: Callable[[], None] = lambda: None
         """What the plan does at this step: it may kill, pause or restore."""
         self._chance = random.Random(f"scheduler {seed}")
         self._tasks: list[Task] = []
@@ -126,6 +127,8 @@ class Scheduler:
         if self.over or task.process.dead:
             raise Killed
         self.steps += 1
+        if self.steps % 1_000 == 0:
+            self.each_thousand_steps()
         self.now += self._chance.choice(STEP_MICROS)
         if what:
             self.trace.note(self.steps, self.now, task.process.name, task.name, what)

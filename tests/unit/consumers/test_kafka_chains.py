@@ -145,7 +145,7 @@ def stopped(seen: int, again: list[FeedRecord]) -> tuple[list[Change], KafkaChai
             partition.note_change(change)
         partition.note(0, one)
     resumed = KafkaChains()
-    resumed.begin(parse_positions(partition.text()).positions)
+    resumed.begin(parse_positions(positions_text(partition.kept())).positions)
     return given, resumed
 
 
