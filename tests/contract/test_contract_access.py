@@ -62,7 +62,7 @@ def test_a_principal_gets_its_rights_by_roles_and_loses_them_with_one(kernel: Re
     assert effective_rights(kernel, "alice", [7]).roles == ()
 
 
-def test_a_secret_is_found_by_its_id_and_rotated_and_no_row_of_it_stays(kernel: RealmKernel) -> None:
+def test_a_secret_is_found_by_its_id_and_its_row_is_removed_by_rotation(kernel: RealmKernel) -> None:
     principals = Principals(kernel, cost=CHEAP)
     first = principals.create("alice", meta=META).credentials
     second = principals.rotate_secret("alice", overlap_seconds=60, meta=META).credentials
@@ -98,7 +98,7 @@ def test_workers_that_need_a_key_at_once_agree_on_one(kernel: RealmKernel) -> No
     assert other.current(kernel.realm) == newest and other.public(kernel.realm, "unknown") is None
 
 
-def test_a_flood_of_denials_stays_within_its_ring_and_the_newest_are_listed(
+def test_many_denials_stay_within_their_limit_and_the_newest_are_listed(
     kernel: RealmKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(denials_module, "RING_ROWS", 8)

@@ -50,7 +50,7 @@ def test_a_commit_with_too_large_an_object_has_no_effect(backend: Backend, realm
     assert backend.fetch_objects(realm, [1, 2]) == {}
 
 
-def test_who_sees_the_pointer_moved_sees_the_objects(
+def test_a_reader_that_sees_the_moved_pointer_sees_the_objects(
     backend: Backend, other_backend: Backend, realm: str, scale: Scale
 ) -> None:
     backend.reserve_pointer(realm, "main", pointer(1))

@@ -201,7 +201,7 @@ def test_a_process_without_file_storage_refuses_commits_near_a_removal_and_no_ot
     race.committer.commit(race.pointer, race.request("after"))
 
 
-def test_intents_of_several_holders_lie_beside_each_other_and_end(backend: Backend, realm: str) -> None:
+def test_intents_of_several_holders_coexist_and_end(backend: Backend, realm: str) -> None:
     clock = ManualClock()
     one, two = (RemovalIntents(backend, clock, holder) for holder in ("one", "two"))
     first = one.put(RemovalIntent(f"{realm}-a", "one", "s3://a/", realm, 1))

@@ -77,7 +77,7 @@ def test_a_row_rewritten_since_the_scan_is_spared(backend: Backend, other_backen
 
 
 @pytest.mark.parametrize("table", Table)
-def test_a_row_that_is_gone_already_is_not_counted_as_deleted(backend: Backend, realm: str, table: Table) -> None:
+def test_a_row_that_was_removed_already_is_not_counted_as_deleted(backend: Backend, realm: str, table: Table) -> None:
     put(backend, realm, table, 1)
     rows = list(scanned(backend, realm, table).values())
     assert backend.delete_scanned(rows) == DeleteResult(deleted=1, spared=0)
@@ -95,7 +95,7 @@ def test_a_row_that_was_deleted_and_created_again_is_spared(backend: Backend, re
 
 
 @pytest.mark.parametrize("table", Table)
-def test_what_was_deleted_may_be_recreated(backend: Backend, other_backend: Backend, realm: str, table: Table) -> None:
+def test_a_deleted_row_may_be_recreated(backend: Backend, other_backend: Backend, realm: str, table: Table) -> None:
     put(backend, realm, table, 1)
     backend.delete_scanned(list(scanned(backend, realm, table).values()))
     put(other_backend, realm, table, 1)

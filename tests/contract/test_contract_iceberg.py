@@ -64,7 +64,7 @@ def raw(*items: Any) -> list[msgspec.Raw]:
     return [msgspec.Raw(msgspec.json.encode(item)) for item in items]
 
 
-def test_a_table_is_made_updated_by_several_and_purged(kernel: RealmKernel, branches: list[LakeBranch]) -> None:
+def test_a_table_is_created_updated_by_several_writers_and_purged(kernel: RealmKernel, branches: list[LakeBranch]) -> None:
     first = branches[0]
     create_namespace(first, CommitAuthor("me"), ("db",), {})
     create_table(first, CommitAuthor("me"), KEY, TableCreation(name="t", schema=table_body("t")["schema"]))

@@ -43,7 +43,7 @@ def test_one_of_many_runs_and_the_others_get_its_answer(kernel: RealmKernel) -> 
     assert rows.claim(asked(principal="bob"), "r", "o", running_seconds=60, kept_seconds=DAY)[0] is ClaimResult.RUN
 
 
-def test_the_dead_are_taken_over_under_their_request_id_and_their_late_answer_changes_nothing(kernel: RealmKernel) -> None:
+def test_a_dead_claim_is_taken_over_under_its_request_id_and_its_late_answer_changes_nothing(kernel: RealmKernel) -> None:
     rows = IdempotencyRows(kernel)
     verdict, dead = rows.claim(asked(), "first", "o1", running_seconds=0, kept_seconds=DAY)
     assert verdict is ClaimResult.RUN

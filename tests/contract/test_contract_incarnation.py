@@ -11,14 +11,16 @@ from headwater.persistence.coordination.restored_store import announce_restored
 from tests.support.fixtures.contract_rows import in_threads, pointer
 
 
-def test_all_who_open_a_store_find_one_incarnation(backend: Backend, other_backend: Backend) -> None:
+def test_every_process_that_opens_a_store_finds_one_incarnation(backend: Backend, other_backend: Backend) -> None:
     found = in_threads([partial(ensure_incarnation, one, SystemClock()) for one in (backend, other_backend) * 4])
     assert len({one.id for one in found}) == 1
     assert read_incarnation(other_backend) == found[0]
     assert len(found[0].id) == 32
 
 
-def test_of_many_who_notice_a_restore_one_writes_the_new_incarnation(backend: Backend, other_backend: Backend) -> None:
+def test_one_of_many_processes_that_notice_a_restore_writes_the_new_incarnation(
+    backend: Backend, other_backend: Backend
+) -> None:
     before = ensure_incarnation(backend, SystemClock())
     notice = [partial(replace_incarnation, one, SystemClock(), before, "restored") for one in (backend, other_backend) * 4]
     after = in_threads(notice)
@@ -28,11 +30,11 @@ def test_of_many_who_notice_a_restore_one_writes_the_new_incarnation(backend: Ba
     assert after[0].since >= before.since
 
 
-def test_what_the_database_says_of_its_copy_stays_while_nothing_is_replaced(backend: Backend, other_backend: Backend) -> None:
+def test_the_identity_of_a_data_copy_stays_until_it_is_replaced(backend: Backend, other_backend: Backend) -> None:
     assert backend.data_identity() == other_backend.data_identity() == backend.data_identity()
 
 
-def test_what_was_prepared_before_a_restore_was_announced_does_not_land(backend: Backend, realm: str) -> None:
+def test_a_commit_prepared_before_a_restore_was_announced_does_not_land(backend: Backend, realm: str) -> None:
     """Also onto a pointer that the restore has left as it was: what the commit refers to may be gone."""
     before, held = ensure_incarnation(backend, SystemClock()), pointer(7)
     backend.add_name(realm, "main")

@@ -13,7 +13,7 @@ from tests.support.fixtures.contract_rows import in_threads, pointer
 from tests.support.fixtures.contract_stores import pretend_version
 
 
-def test_a_store_without_schema_says_so(new_store: Callable[[], str]) -> None:
+def test_a_store_without_a_schema_is_reported(new_store: Callable[[], str]) -> None:
     backend = open_backend(new_store())
     with pytest.raises(StoreNotCreated) as caught:
         backend.check_schema()
@@ -68,7 +68,7 @@ def test_durability_is_read_from_the_live_server_and_reported(backend: Backend, 
         assert durability.settings
 
 
-def test_a_backend_knows_its_name_and_says_whether_processes_share_it(backend: Backend, kind: str) -> None:
+def test_a_backend_knows_its_name_and_whether_processes_share_it(backend: Backend, kind: str) -> None:
     assert backend.name == kind
     assert backend.abilities.shared_between_processes == (kind != "memory")
 

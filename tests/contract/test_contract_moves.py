@@ -84,7 +84,7 @@ def test_a_hot_pointer_is_named_for_each_of_its_moves(backend: Backend, other_ba
         assert watcher.rows["hot"].version == version + 1
 
 
-def test_a_token_may_be_asked_again(backend: Backend, realm: str) -> None:
+def test_a_token_may_be_used_again(backend: Backend, realm: str) -> None:
     """Whoever could not read the rows that were named asks with the token from before."""
     reserve(backend, realm, "main")
     token = start(backend, realm)
@@ -154,7 +154,7 @@ Hold = Callable[[str, str, pytest.MonkeyPatch], AbstractContextManager[Callable[
 HOLDS: dict[str, Hold] = {"sqlite": _locked_sqlite, "postgresql": _locked_postgresql, "cassandra": _paused_cassandra}
 
 
-def test_a_write_that_began_before_any_number_of_polls_and_lands_after_them_is_named(
+def test_a_write_that_began_before_any_number_of_polls_and_lands_after_them_is_reported(
     kind: str, store_url: str, backend: Backend, realm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if kind not in HOLDS:
@@ -186,7 +186,9 @@ def _others_move_meanwhile(kind: str, backend: Backend, writer: Backend, realm: 
             one._moves.close_unused()  # what is in use stays open all the same
 
 
-def test_a_writer_whose_clock_is_hours_behind_is_named(kind: str, store_url: str, backend: Backend, realm: str) -> None:
+def test_a_move_by_a_writer_whose_clock_is_hours_slow_is_reported(
+    kind: str, store_url: str, backend: Backend, realm: str
+) -> None:
     reserve(backend, realm, "main", "fresh")
     watcher = Watcher(backend, realm)
     behind = ManualClock(time.time_ns() // 1_000 - 5 * 3_600_000_000)
@@ -202,7 +204,7 @@ def test_a_writer_whose_clock_is_hours_behind_is_named(kind: str, store_url: str
             assert watcher.rows["main"].version == version + 1
 
 
-def test_a_reader_of_moves_alone_ends_with_every_row_as_it_is(backend: Backend, other_backend: Backend, realm: str) -> None:
+def test_a_reader_of_moves_ends_with_every_current_row(backend: Backend, other_backend: Backend, realm: str) -> None:
     names = [f"p{n}" for n in range(12)]
     reserve(backend, realm, *names)
     watcher = Watcher(other_backend, realm)

@@ -53,7 +53,7 @@ def test_a_row_is_deleted_on_the_expected_version_only_and_may_be_inserted_again
     assert backend.read_mutable(realm, "lease", "k") == mutable("k", 1, payload=b"again")
 
 
-def test_a_version_that_came_again_with_another_payload_is_not_the_one_that_was_read(backend: Backend, realm: str) -> None:
+def test_a_repeated_version_with_another_payload_is_not_the_one_that_was_read(backend: Backend, realm: str) -> None:
     """A lease that was renewed to version 3 before a restore is not the one that another holder has renewed to 3 since."""
     ours, theirs = mutable("k", 3, payload=b"ours"), mutable("k", 3, payload=b"theirs")
     assert backend.insert_mutable(realm, theirs)
@@ -76,7 +76,7 @@ def test_types_and_realms_do_not_see_each_other(backend: Backend, realm: str, ot
     assert backend.list_mutable(other_realm, "one") == [mutable("k", type="one", payload=b"3")]
 
 
-def test_rows_of_a_type_are_listed_in_code_point_order_behind_a_key(backend: Backend, realm: str) -> None:
+def test_rows_of_a_type_are_listed_in_code_point_order_after_a_key(backend: Backend, realm: str) -> None:
     for key in reversed(KEYS):
         assert backend.insert_mutable(realm, mutable(key, payload=key.encode()))
     for after in ["", "A", "a", "a0", "é", "\ufffe", *KEYS]:

@@ -74,7 +74,7 @@ def test_adding_a_name_again_changes_nothing(backend: Backend, other_backend: Ba
     assert backend.list_names(realm) == other_backend.list_names(realm) == ["main"]
 
 
-def test_a_name_may_name_what_is_not_there(backend: Backend, realm: str) -> None:
+def test_a_name_may_refer_to_no_pointer(backend: Backend, realm: str) -> None:
     backend.add_name(realm, "main")
     assert backend.read_pointer(realm, "main") is None
 

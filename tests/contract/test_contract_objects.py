@@ -34,7 +34,7 @@ def test_absent_ids_are_left_out_and_doubled_ones_found_once(backend: Backend, r
     backend.write_objects(realm, [])
 
 
-def test_parts_come_in_order_however_they_were_written(backend: Backend, realm: str) -> None:
+def test_parts_are_read_in_order_in_whatever_order_they_were_written(backend: Backend, realm: str) -> None:
     parts = [an_object(9, bytes([part]) * 10, part, 12) for part in range(12)]
     backend.write_objects(realm, parts[::-1][:7])
     backend.write_objects(realm, [parts[0], *parts[1:5]])
@@ -58,7 +58,7 @@ def test_writing_again_replaces_the_row_and_changes_its_revision(backend: Backen
     assert after[2] == before[2]
 
 
-def test_a_row_of_the_full_350_kb_is_kept_and_one_byte_more_refused_before_any_effect(backend: Backend, realm: str) -> None:
+def test_a_row_of_350_kb_is_stored_and_a_larger_one_refused_before_any_effect(backend: Backend, realm: str) -> None:
     full = an_object(1, secrets.token_bytes(ROW_BYTES_MAX))
     backend.write_objects(realm, [full])
     assert backend.fetch_objects(realm, [1]) == {1: [full]}

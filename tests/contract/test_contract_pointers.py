@@ -134,7 +134,7 @@ def test_the_longest_name_is_kept_and_a_longer_one_refused(backend: Backend, rea
             backend.reserve_pointer(realm, refused, pointer())
 
 
-def test_a_version_that_came_again_with_another_head_is_not_the_one_that_was_read(backend: Backend, realm: str) -> None:
+def test_a_repeated_version_with_another_head_is_not_the_one_that_was_read(backend: Backend, realm: str) -> None:
     """A store that was restored counts on from an older version: others come to the very number that somebody remembers."""
     ours, theirs = pointer(3, head=b"\x0a" * 32), pointer(3, head=b"\x0b" * 32)
     assert backend.reserve_pointer(realm, "main", theirs)

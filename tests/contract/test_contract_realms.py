@@ -121,7 +121,7 @@ def test_two_realms_with_the_same_names_inside_do_not_meet(realms: Realms, name:
     assert set(notes(kernels[1], "cat/1/heads/main")) == {"table", "more"}
 
 
-def test_a_realm_that_is_not_active_serves_no_one_and_says_why(realms: Realms, name: str) -> None:
+def test_an_inactive_realm_refuses_every_request_with_its_status(realms: Realms, name: str) -> None:
     with pytest.raises(RealmNotFound):
         realms.require_active(name)
     realms.create(name)

@@ -79,7 +79,7 @@ def test_a_request_is_looked_for_before_anything_can_refuse_it(stores: list[Stor
     assert cold.kernel(realm).committer.commit(MAIN, keyed(1)).replayed
 
 
-def test_an_id_that_came_before_with_another_request_is_refused(stores: list[Store], realm: str) -> None:
+def test_a_request_id_used_by_another_request_is_refused(stores: list[Store], realm: str) -> None:
     first, _, cold = stores
     first.kernel(realm).committer.commit(MAIN, keyed(1, fingerprint=b"grant"))
     others(first, realm, 3)
@@ -98,7 +98,7 @@ def test_of_requests_with_one_id_in_a_batch_equal_ones_replay_and_others_are_ref
     assert isinstance(other, IdempotencyKeyReused)
 
 
-def test_requests_that_come_again_together_are_all_found_though_few_are_remembered(stores: list[Store], realm: str) -> None:
+def test_requests_repeated_together_are_all_found_although_few_are_cached(stores: list[Store], realm: str) -> None:
     lanes = Lanes(stores[0].kernel(realm))
     requests = [Write(puts={f"k{n}": {"v": n}}, request_id=f"r{n}", request_id_is_callers=True) for n in range(4)]
     landed = [lanes.landed(MAIN, request) for request in requests]
@@ -107,9 +107,7 @@ def test_requests_that_come_again_together_are_all_found_though_few_are_remember
     assert len(whole_log(stores[0].kernel(realm))) == 4
 
 
-def test_rows_of_attempts_that_were_lost_count_for_nothing_and_hide_nothing(
-    backend: Backend, stores: list[Store], realm: str
-) -> None:
+def test_rows_of_lost_attempts_prove_nothing_and_hide_nothing(backend: Backend, stores: list[Store], realm: str) -> None:
     """Where objects are written before the CAS: attempts before, beside and after the one that landed."""
     first, _, cold = stores
     others(first, realm, 4)
@@ -135,7 +133,7 @@ def test_one_request_that_two_processes_send_at_once_lands_once(backend: Backend
     assert request_ids(whole_log(quick.kernel(realm))).count("mine") == 1
 
 
-def test_ids_that_nobody_can_send_again_cost_nothing(backend: Backend, stores: list[Store], realm: str) -> None:
+def test_generated_request_ids_use_no_row(backend: Backend, stores: list[Store], realm: str) -> None:
     counted = FaultyBackend(backend)
     lanes = Lanes(store_on(counted).kernel(realm))
     lanes.landed(MAIN, Write(puts={"a": {"v": 0}}))
@@ -190,9 +188,7 @@ def test_a_request_whose_entry_has_expired_is_never_committed_again(backend: Bac
     assert cold.committer.commit(MAIN, Write(puts={"a": {"v": 99}})).head_seq == 42
 
 
-def test_a_lane_that_slept_through_a_sweep_finds_the_request_in_history_that_is_gone(
-    backend: Backend, maintained: Maintained
-) -> None:
+def test_a_lane_that_slept_through_a_sweep_finds_a_request_of_expired_history(backend: Backend, maintained: Maintained) -> None:
     """It holds a head whose floor is from before."""
     landed = maintained.lanes.landed(MAIN, keyed(1))
     for n in range(40):

@@ -39,7 +39,7 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("table", Table)
-def test_a_scan_says_what_each_row_is(backend: Backend, realm: str, other_realm: str, table: Table) -> None:
+def test_a_scan_returns_the_kind_of_each_row(backend: Backend, realm: str, other_realm: str, table: Table) -> None:
     fill(backend, realm)
     fill(backend, other_realm)
     rows = scan_all(backend, table, realm)
@@ -74,7 +74,7 @@ def test_splits_cover_the_table_and_also_rows_written_later(backend: Backend, re
     assert keys_of(rows) == [(realm, *key) for key in EXPECTED[table]], "each exactly once"
 
 
-def test_about_as_many_splits_as_asked_for(backend: Backend) -> None:
+def test_about_as_many_splits_as_requested(backend: Backend) -> None:
     for table in Table:
         for count in (1, 4, 32):
             assert count / 2 <= len(backend.splits(table, count)) <= count * 2
@@ -202,7 +202,7 @@ def test_pointers_there_throughout_are_seen_exactly_once_while_they_move(
             scans += 1
 
 
-def test_a_scan_of_big_rows_that_stops_half_way_holds_nobody_up(backend: Backend, other_backend: Backend, realm: str) -> None:
+def test_a_scan_of_big_rows_that_stops_half_way_blocks_no_other(backend: Backend, other_backend: Backend, realm: str) -> None:
     rows: list[ObjectRow] = [an_object(n, bytes(10_000)) for n in range(1, 301)]
     backend.write_objects(realm, rows)
     open_scans = [backend.scan(split, realm=realm) for split in backend.splits(Table.OBJECTS, 4)]

@@ -25,7 +25,7 @@ def at(seq: int) -> SubscriptionRecord:
     return SubscriptionRecord({"p": Position(seq, b"")}, Filter(prefix=("a",)), pin_seconds=60)
 
 
-def test_what_was_written_is_read_and_nothing_is_made_twice(kernel: RealmKernel) -> None:
+def test_a_subscription_is_read_as_written_and_not_created_twice(kernel: RealmKernel) -> None:
     rows = Subscriptions(kernel)
     made = rows.create("s", at(1))
     assert rows.get("s") == made and made.record.filter == Filter(prefix=("a",))
@@ -38,7 +38,7 @@ def test_what_was_written_is_read_and_nothing_is_made_twice(kernel: RealmKernel)
         rows.get("s")
 
 
-def test_of_readers_that_move_at_once_one_wins_each_round(kernel: RealmKernel) -> None:
+def test_one_of_several_concurrent_readers_advances_a_subscription(kernel: RealmKernel) -> None:
     rows = Subscriptions(kernel)
     read = rows.create("s", at(0))
     for round in range(3):

@@ -33,7 +33,7 @@ def objects_of(backend: Backend, realm: str, types: ObjectTypes = TYPES) -> Real
     return RealmObjects(backend, realm, ObjectCache(0), types)
 
 
-def test_a_big_object_is_split_joined_and_carried_by_who_does_not_know_it(
+def test_a_big_object_is_split_joined_and_copied_without_knowing_its_type(
     backend: Backend, other_backend: Backend, realm: str
 ) -> None:
     blob = Blob(secrets.token_bytes(5 * ROW_BYTES_MAX + 17))

@@ -110,7 +110,7 @@ def callers() -> Write:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql", "cassandra"])
-def test_each_commit_asks_the_database_as_often_as_the_documentation_says(url: str, kind: str, asked: Asked) -> None:
+def test_each_commit_calls_the_database_as_often_as_documented(url: str, kind: str, asked: Asked) -> None:
     stated = stated_costs(kind)
     found = {}
     with new_store(url) as store, new_store(url) as other_store:

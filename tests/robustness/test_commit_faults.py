@@ -157,7 +157,9 @@ def test_rows_of_an_attempt_of_unknown_outcome_stay(inner: MemoryBackend) -> Non
 
 @pytest.mark.parametrize("landed", [True, False], ids=["landed", "not landed"])
 @pytest.mark.parametrize("burying", [0, 1, 60], ids=["alone", "one on top", "sixty on top"])
-def test_an_unanswered_commit_is_in_the_log_once_however_many_come_on_top(bench: Bench, landed: bool, burying: int) -> None:
+def test_an_unanswered_commit_is_in_the_log_once_under_any_number_of_later_ones(
+    bench: Bench, landed: bool, burying: int
+) -> None:
     fault = bench.arm(unknown(bench.cas, landed=landed, then=lambda: bench.others_commit(burying)))
     write = Write(puts={"a": {"v": 1}})
     answer = bench.lanes.commit(MAIN, write)
@@ -198,7 +200,7 @@ def test_a_lost_attempt_is_applied_again_to_the_new_head(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("landed", [True, False], ids=["landed", "not landed"])
-def test_what_cannot_be_decided_is_told_with_its_entry_id_and_not_applied_twice_when_it_comes_again(
+def test_an_undecided_commit_is_reported_with_its_entry_id_and_a_retry_applies_it_once(
     inner: MemoryBackend, in_two_steps: bool, landed: bool
 ) -> None:
     bench = Bench(inner, in_two_steps=in_two_steps, retries=QUICK)
@@ -219,7 +221,7 @@ def test_what_cannot_be_decided_is_told_with_its_entry_id_and_not_applied_twice_
     check_history(bench, before, write)
 
 
-def test_each_of_a_batch_that_cannot_be_decided_is_told_its_own_entry_id(inner: MemoryBackend, in_two_steps: bool) -> None:
+def test_each_undecided_request_of_a_batch_gets_its_own_entry_id(inner: MemoryBackend, in_two_steps: bool) -> None:
     bench = Bench(inner, in_two_steps=in_two_steps, retries=QUICK)
     bench.others_commit(3)
     bench.lanes.commit(MAIN, Write(puts={"b": {"v": 1}}))
@@ -340,7 +342,7 @@ def test_a_paused_writer_that_wakes_after_a_fence_reuses_nothing_that_it_had_pre
     assert all(created_at[object_id] >= fence for object_id in ours)
 
 
-def test_a_cut_and_a_fence_in_between_survive_the_commit_that_they_delayed(bench: Bench) -> None:
+def test_a_truncation_and_a_fence_survive_the_commit_that_they_delayed(bench: Bench) -> None:
     fault = bench.arm(first(bench.cas, lambda: cut(bench.kernel, MAIN, 20)))
     write = Write(puts={"a": {"v": 1}})
     bench.lanes.commit(MAIN, write)
@@ -380,7 +382,7 @@ def test_a_closed_pointer_refuses_a_lane_that_holds_its_head_and_opens_again(ben
     check_history(bench, before, after)
 
 
-def test_a_closed_realm_takes_no_new_pointer_and_no_row_for_one(inner: MemoryBackend) -> None:
+def test_a_closed_realm_accepts_no_new_pointer_and_no_row_for_one(inner: MemoryBackend) -> None:
     bench = Bench(inner, in_two_steps=False)
     assert take_realm_fence(inner, read_realm_fence(inner, REALM), FENCE_CLOSED, ManualClock()) is not None
     with pytest.raises(RealmNotActive):

@@ -135,7 +135,7 @@ def test_a_commit_that_was_sent_twice_over_the_wire_is_in_the_log_once(wire: Wir
     wire.check(doubled.request_id)
 
 
-def test_a_storm_of_lost_answers_under_contention_loses_and_doubles_nothing(wire: Wire) -> None:
+def test_many_lost_answers_under_contention_lose_and_duplicate_nothing(wire: Wire) -> None:
     chance, commits = random.Random(11), 40 if wire.backend.name == "postgresql" else 12
     contender = threading.Thread(target=wire.others_commit, args=(commits,))
     contender.start()

@@ -63,7 +63,7 @@ def test_an_idle_connection_outlives_no_restart_but_costs_no_unknown_outcome(ser
     assert backend.cas_pointer(REALM, "idle", pointer_at(0, 1), pointer_at(0, 2))
 
 
-def test_the_server_promises_what_a_kill_cannot_show(backend: Backend) -> None:
+def test_the_settings_of_the_server_promise_durability_beyond_a_kill(backend: Backend) -> None:
     durability = backend.durability()
     assert durability.level is DurabilityLevel.DURABLE
     assert durability.settings == {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}

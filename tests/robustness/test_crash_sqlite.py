@@ -34,7 +34,7 @@ def test_every_acknowledged_commit_survives_a_kill_of_the_writing_process(tmp_pa
     backend.close()
 
 
-def test_the_file_promises_what_a_kill_cannot_show(tmp_path: Path) -> None:
+def test_the_settings_of_the_file_promise_durability_beyond_a_kill(tmp_path: Path) -> None:
     """A killed process leaves its writes to the kernel; only the settings say that a power cut would spare them too."""
     backend = open_backend(f"sqlite:///{tmp_path}/store.db")
     backend.create_schema()

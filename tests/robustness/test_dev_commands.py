@@ -112,7 +112,7 @@ def test_tests_may_use_a_server_that_dev_up_runs_and_leave_it_running(
     assert Server("postgres", settled_dir).pid == server.pid
 
 
-def test_up_starts_a_server_that_was_killed_behind_its_back(settled_dir: Path) -> None:
+def test_up_restarts_a_server_that_was_killed_meanwhile(settled_dir: Path) -> None:
     first = start_postgres(settled_dir)
     os.kill(first.pid or 0, signal.SIGKILL)
     second = start_postgres(settled_dir)
@@ -160,7 +160,7 @@ def test_a_server_whose_caller_was_killed_is_stopped_by_down(settled_dir: Path) 
     assert postmasters(settled_dir) == set()
 
 
-def test_a_url_of_a_server_that_was_never_started_says_how_to_start_it(dev_dir: Path) -> None:
+def test_the_url_of_a_server_that_was_never_started_is_refused_with_the_start_command(dev_dir: Path) -> None:
     failed = dev(dev_dir, "url", "kafka")
     assert failed.returncode == 2
     assert "headwater dev up kafka" in failed.stderr

@@ -56,7 +56,7 @@ def workers_of(server: FeedServer) -> list[int]:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_kills_under_writers_lose_nothing_and_double_nothing(tmp_path: Path, workers: int) -> None:
+def test_kills_under_writers_lose_and_duplicate_nothing(tmp_path: Path, workers: int) -> None:
     """With two workers, most commits are handed over to the one that holds the lane: it is killed, or its sender is."""
     acknowledged: dict[str, str] = {}
     lost_answers: list[str] = []

@@ -126,7 +126,7 @@ def test_no_acknowledged_state_loses_a_file_while_sweeps_run_beside_writers(
         check_whole(lake, acknowledged)
 
 
-def test_purges_of_dropped_tables_beside_their_writer_spare_what_others_share(tmp_path: Path) -> None:
+def test_purges_of_dropped_tables_under_writers_spare_shared_files(tmp_path: Path) -> None:
     with swept_lake(tmp_path) as lake:
         stop = threading.Event()
         writer = DroppingWriter(lake, "t", {}, stop)

@@ -129,7 +129,7 @@ def check(url: str, faulty: Process, survivor: Process) -> None:
 
 
 @pytest.mark.parametrize(("role", "point", "action"), FAULTS)
-def test_a_worker_lost_at_any_point_loses_and_doubles_nothing(tmp_path: Path, role: str, point: str, action: str) -> None:
+def test_a_worker_lost_at_any_point_loses_and_duplicates_nothing(tmp_path: Path, role: str, point: str, action: str) -> None:
     run(f"sqlite:///{tmp_path}/lake.db", tmp_path, role, action, point)
 
 

@@ -44,7 +44,7 @@ LOST_UPDATES = [
 
 
 @pytest.mark.parametrize("fault", LOST_INSERTS, ids=lambda fault: fault.name)
-def test_a_claimant_recognizes_its_claim_though_the_answer_was_lost(backend: FaultyBackend, fault: Fault) -> None:
+def test_a_claimant_recognizes_its_claim_although_the_answer_was_lost(backend: FaultyBackend, fault: Fault) -> None:
     rows = Rows(backend)
     backend.arm(fault)
     assert claim(rows, "first") is ClaimResult.RUN and fault.fired == 1
@@ -52,7 +52,7 @@ def test_a_claimant_recognizes_its_claim_though_the_answer_was_lost(backend: Fau
 
 
 @pytest.mark.parametrize("fault", LOST_UPDATES, ids=lambda fault: fault.name)
-def test_a_takeover_is_recognized_though_the_answer_was_lost(backend: FaultyBackend, fault: Fault) -> None:
+def test_a_takeover_is_recognized_although_the_answer_was_lost(backend: FaultyBackend, fault: Fault) -> None:
     rows = Rows(backend)
     assert claim(rows, "the dead", running_seconds=0) is ClaimResult.RUN
     backend.arm(fault)
@@ -60,7 +60,7 @@ def test_a_takeover_is_recognized_though_the_answer_was_lost(backend: FaultyBack
     assert claim(rows, "second") is ClaimResult.WAIT
 
 
-def test_an_answer_that_was_kept_is_kept_though_nobody_heard_of_it(backend: FaultyBackend) -> None:
+def test_a_stored_answer_stays_although_its_response_was_lost(backend: FaultyBackend) -> None:
     rows = Rows(backend)
     mine = rows.claim(ASKED, "id", "first", running_seconds=60, kept_seconds=60)[1]
     fault = backend.arm(unknown("update_mutable", landed=True))

@@ -102,7 +102,7 @@ def lake(tmp_path: Path, kafka_bootstrap: str) -> Iterator[Lake]:
     made.engine.close()
 
 
-def test_access_records_are_in_a_topic_of_their_own_and_nowhere_else(lake: Lake, tmp_path: Path) -> None:
+def test_access_records_are_in_a_separate_topic_and_nowhere_else(lake: Lake, tmp_path: Path) -> None:
     lake.publish(access_topic=True)
     lake.write()
     lake.publish()  # the layout is the realm's, whatever this publisher's own setting says
@@ -124,7 +124,7 @@ def test_access_records_are_in_a_topic_of_their_own_and_nowhere_else(lake: Lake,
     assert _kafka(msgspec.structs.replace(given, store=""))["subscribe"] == commits_topic(lake.realm)
 
 
-def test_groups_continue_when_access_records_get_a_topic_of_their_own_and_when_they_come_back(lake: Lake) -> None:
+def test_groups_continue_when_access_records_move_to_a_separate_topic_and_back(lake: Lake) -> None:
     lake.publish()
     assert lake.read("all") == lake.log
     seen = {pointer: len(changes) for pointer, changes in lake.log.items()}

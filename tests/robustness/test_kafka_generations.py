@@ -292,7 +292,7 @@ def test_a_member_of_a_group_passes_over_nothing_though_the_brokers_forget_its_o
     asyncio.run(asyncio.wait_for(reading(), WAIT_SECONDS))
 
 
-def test_a_reader_to_the_end_of_now_ends_though_its_topic_is_recreated(world: World) -> None:
+def test_a_reader_to_the_current_end_ends_although_its_topic_is_recreated(world: World) -> None:
     """And is shorter then: the end that was asked for never comes."""
     world.commit(40, bytes=LARGE_BYTES)  # more than the client fetches ahead
     publish_rest(world.engine.store, options(world.bootstrap, partitions=1))
@@ -326,7 +326,7 @@ def test_a_transaction_whose_topic_was_recreated_is_not_committed(world: World) 
 
 
 @pytest.mark.parametrize("moment", ["before its end is sent", "behind its end"])
-def test_a_topic_recreated_while_its_generation_ends_is_published_anew(
+def test_a_topic_recreated_while_its_generation_ends_is_published_again(
     world: World, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     """⚠ The generation that was to continue in more partitions has lost what it continues from."""
@@ -392,7 +392,7 @@ def test_after_a_restored_backup_readers_continue_where_history_is_the_same_and_
 
 
 @pytest.mark.parametrize("keep", [0, 4])
-def test_what_retention_has_taken_is_read_from_the_log_or_said(world: World, keep: int) -> None:
+def test_records_lost_to_retention_are_read_from_the_log_or_reported(world: World, keep: int) -> None:
     """`keep` 0: no record is left that could show a gap; only the published heads tell of what is missing."""
     given = options(world.bootstrap)
     publish_rest(world.engine.store, given)
@@ -410,7 +410,7 @@ def test_what_retention_has_taken_is_read_from_the_log_or_said(world: World, kee
     assert world.read("away", log=world.store_log) == {pointer: changes for pointer, changes in missed.items() if changes}
 
 
-def test_a_follower_that_retention_overtakes_is_given_the_rest_from_the_log(world: World) -> None:
+def test_a_follower_that_retention_overtakes_gets_the_rest_from_the_log(world: World) -> None:
     """It is held up with its first Change while the topic loses more than it has fetched ahead."""
     given = options(world.bootstrap, partitions=1)
     publish_rest(world.engine.store, given)

@@ -48,7 +48,7 @@ def supersede(lake: SweptLake, what: str) -> None:
 
 
 @pytest.mark.parametrize("step", SWEEP_STEPS)
-def test_a_sweep_that_is_killed_is_ended_by_the_next_and_commits_beside_it_are_safe(tmp_path: Path, step: str) -> None:
+def test_a_killed_sweep_is_completed_by_the_next_and_concurrent_commits_are_safe(tmp_path: Path, step: str) -> None:
     with swept_lake(tmp_path, url=f"sqlite:///{tmp_path}/store.db") as lake:
         kept = lake.table("kept", 2).metadata_location
         lake.put("kept", kept)

@@ -97,7 +97,7 @@ def test_a_writer_paused_before_its_cas_and_woken_after_the_sweep_is_whole(
         assert not reachable_at(writer.kernel(realm.realm), landed[0]) <= realm.ids()
 
 
-def test_a_branch_planned_before_its_base_was_cut_and_swept_is_refused(inner: Backend) -> None:
+def test_a_branch_planned_before_its_base_was_truncated_and_swept_is_refused(inner: Backend) -> None:
     realm = Maintained(inner)
     for _ in range(10):
         realm.write(MAIN, 4)
@@ -127,7 +127,7 @@ def test_a_branch_planned_before_its_base_was_cut_and_swept_is_refused(inner: Ba
 
 
 @pytest.mark.parametrize("safeguards", [ALL_ON, Safeguards(floors_first=False)], ids=["floors first", "names first"])
-def test_a_branch_made_after_names_were_listed_is_whole_though_its_base_is_cut_then(
+def test_a_branch_created_after_names_were_listed_is_complete_although_its_base_is_truncated_then(
     inner: Backend, safeguards: Safeguards
 ) -> None:
     realm = Maintained(inner)

@@ -96,7 +96,7 @@ def times_in_log(kernel: RealmKernel, pointer: str, request_id: str) -> int:
     return sum(logged.entry.request_id == request_id for logged in PointerLog(kernel, pointer).forward(0))
 
 
-def test_requests_whose_answers_a_kill_took_are_answered_and_done_once(
+def test_requests_whose_answers_a_kill_lost_are_answered_and_done_once(
     store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "hook").mkdir()
@@ -149,7 +149,7 @@ def check_secrets(kernel: RealmKernel, told: dict[str, Any]) -> None:
     assert len(bob.secrets) == 2 and min(bob.secrets, key=lambda one: one.created_at).expires_at > 0, "the old one overlaps"
 
 
-def test_a_commits_key_is_found_however_many_others_came_and_after_a_restart(store_url: str) -> None:
+def test_the_key_of_a_commit_is_found_after_many_others_and_after_a_restart(store_url: str) -> None:
     body = {"catalog": "lake", "operations": [{"op": "put", "key": ["a"], "type": "NAMESPACE", "content": {}}]}
     request = ("POST", "/feed/v1/default/commit", body)
     with served(store_url) as server:

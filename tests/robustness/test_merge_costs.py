@@ -65,7 +65,7 @@ def branches_that_overlap(lake: CatalogHandle, number: int) -> str:
     "prepare",
     [a_branch_for_each_merge, one_branch_again_and_again, two_branches_that_merge_each_other, branches_that_overlap],
 )
-def test_a_merge_costs_the_same_however_many_came_before(
+def test_a_merge_costs_the_same_after_any_number_of_merges(
     lake: CatalogHandle, monkeypatch: pytest.MonkeyPatch, prepare: Callable[[CatalogHandle, int], str]
 ) -> None:
     early, late = Work(), Work()

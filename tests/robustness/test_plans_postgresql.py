@@ -63,7 +63,7 @@ def blocks_read(url: str, statement: str, parameters: tuple[object, ...]) -> int
     return worst
 
 
-def test_this_measure_tells_a_lookup_from_a_walk(url: str) -> None:
+def test_this_measure_distinguishes_a_lookup_from_a_walk(url: str) -> None:
     walk = "SELECT count(payload) FROM headwater_objects WHERE realm = %s"
     assert blocks_read(url, walk, (YOUNG,)) > 150
     assert blocks_read(url, "SELECT count(version) FROM headwater_pointers WHERE realm = %s", (YOUNG,)) > 30

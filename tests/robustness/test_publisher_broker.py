@@ -94,7 +94,7 @@ def settle(engine: Headwater, publisher: Publisher, bootstrap: str, realm: str) 
     wait_until(lambda: is_caught_up(publisher, engine.store, realm), "all is published again")
 
 
-def test_a_hung_transaction_on_the_progress_partition_stops_the_shard_until_it_is_gone(
+def test_a_hung_transaction_on_the_progress_partition_stops_the_shard_until_it_ends(
     engine: Headwater, kafka_bootstrap: str
 ) -> None:
     lake = new_lake(engine)

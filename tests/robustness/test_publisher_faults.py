@@ -84,7 +84,7 @@ def engine(url: str) -> Iterator[Headwater]:
         yield opened
 
 
-def test_a_kill_at_each_named_point_neither_loses_nor_doubles_a_record(
+def test_a_kill_at_each_named_point_neither_loses_nor_duplicates_a_record(
     engine: Headwater, url: str, kafka_bootstrap: str
 ) -> None:
     lake = new_lake(engine)
@@ -98,7 +98,7 @@ def test_a_kill_at_each_named_point_neither_loses_nor_doubles_a_record(
     assert_topic_equals_log(engine.store, kafka_bootstrap, realm)
 
 
-def test_a_holder_that_slept_past_its_lease_cannot_commit_what_it_had_sent(
+def test_a_publisher_that_slept_past_its_lease_cannot_commit_what_it_had_sent(
     engine: Headwater, url: str, kafka_bootstrap: str
 ) -> None:
     """⚠ It stops behind its last look at the lease, with a transaction open: only the fence can keep it out."""
@@ -144,7 +144,7 @@ def test_two_publishers_share_the_shards_and_each_takes_over_from_the_other(
     assert_topic_equals_log(engine.store, kafka_bootstrap, realm)
 
 
-def test_while_the_store_is_written_publishers_come_and_go(engine: Headwater, url: str, kafka_bootstrap: str) -> None:
+def test_publishers_start_and_die_while_the_store_is_written(engine: Headwater, url: str, kafka_bootstrap: str) -> None:
     """Kills at random moments, as often as time allows."""
     rounds = 40 if os.environ.get("HEADWATER_SOAK") else 3
     lake = new_lake(engine)

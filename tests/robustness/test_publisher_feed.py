@@ -86,9 +86,7 @@ def test_a_realm_that_was_recreated_has_topics_of_its_own(tmp_path: Path, kafka_
         assert read_topic(kafka_bootstrap, commits_topic(first)) == before
 
 
-def test_history_that_was_cut_is_published_as_truncated_and_never_skipped_in_silence(
-    tmp_path: Path, kafka_bootstrap: str
-) -> None:
+def test_truncated_history_is_published_as_truncated_and_never_skipped_silently(tmp_path: Path, kafka_bootstrap: str) -> None:
     given = options(kafka_bootstrap, shards=1)
     with headwater.open(f"sqlite:///{tmp_path}/lake.db", create=True) as engine:
         lake = new_lake(engine)

@@ -99,7 +99,7 @@ def test_a_running_publisher_passes_over_a_purge(
         assert [status.alarm for status in publisher.status()] == [None]
 
 
-def test_entries_that_were_purged_unpublished_are_said(engine: Headwater, kafka_bootstrap: str) -> None:
+def test_entries_purged_before_they_were_published_are_reported(engine: Headwater, kafka_bootstrap: str) -> None:
     """Kafka was away until the pins were too old."""
     given = options(kafka_bootstrap, shards=1, pin_max_age_seconds=0.0)
     make_lakes(engine)
@@ -111,7 +111,7 @@ def test_entries_that_were_purged_unpublished_are_said(engine: Headwater, kafka_
     assert (end.type, end.from_seq, end.seq) == (RecordType.PURGED, 2, 3)
 
 
-def test_a_pointer_that_vanished_without_a_purge_stops_the_shard_though_its_last_entry_was_a_delete(
+def test_a_pointer_that_vanished_without_a_purge_stops_the_shard_although_its_last_entry_was_a_delete(
     engine: Headwater, kafka_bootstrap: str
 ) -> None:
     given = options(kafka_bootstrap, shards=1)

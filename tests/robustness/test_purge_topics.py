@@ -80,7 +80,7 @@ def published(tmp_path: Path, kafka_bootstrap: str) -> Iterator[Published]:
         yield realm
 
 
-def test_topics_and_retained_sets_go_with_their_realm_and_a_broker_that_is_away_leaves_all_as_it_was(
+def test_topics_and_retained_sets_are_purged_with_their_realm_unless_the_broker_is_unavailable(
     published: Published, kafka_bootstrap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published.give_up()
@@ -103,7 +103,7 @@ def test_topics_and_retained_sets_go_with_their_realm_and_a_broker_that_is_away_
     published.everything_is_gone()
 
 
-def test_a_purge_that_was_cut_short_behind_the_topics_is_completed_by_the_next(published: Published) -> None:
+def test_a_purge_interrupted_after_the_topics_is_completed_by_the_next(published: Published) -> None:
     published.give_up()
     settings = Settings(kafka_bootstrap=published.bootstrap, maintenance_dir=str(published.folder))
     first, *_ = external_resources(published.engine.store, settings)
@@ -113,7 +113,7 @@ def test_a_purge_that_was_cut_short_behind_the_topics_is_completed_by_the_next(p
     published.everything_is_gone()
 
 
-def test_a_publisher_that_still_runs_does_not_bring_the_topics_back(published: Published) -> None:
+def test_a_publisher_that_still_runs_does_not_create_the_topics_again(published: Published) -> None:
     asleep = Publisher(published.engine.store, options(published.bootstrap))
     asleep.settlement.look(lambda _: None)
     assert asleep.settlement.instances == [published.instance]
@@ -132,9 +132,7 @@ def test_a_publisher_that_still_runs_does_not_bring_the_topics_back(published: P
     published.everything_is_gone()
 
 
-def test_topics_stay_where_that_is_asked_for_and_realms_that_were_never_published_need_no_broker(
-    published: Published, tmp_path: Path
-) -> None:
+def test_topics_stay_on_request_and_unpublished_realms_need_no_broker(published: Published, tmp_path: Path) -> None:
     other = Published(published.engine, published.url, published.bootstrap, tmp_path / "retained", name="other")
     other.give_up()
     assert other.cli("maintain", "purge-realms").code == 0 and other.status == "PURGED"

@@ -65,7 +65,7 @@ def test_an_entry_is_hashed_once_for_as_long_as_it_is_cached(lake: CatalogHandle
     assert (again.hashes, again.objects_read) == (0, 0)
 
 
-def test_what_this_process_has_committed_is_not_hashed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_committed_by_this_process_are_not_hashed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     with headwater.open("memory://", create=True) as engine:
         branch = engine.ensure_realm().ensure_catalog("lake").branch()
         with counted_work(engine.realm().kernel, monkeypatch, cold=False) as work:

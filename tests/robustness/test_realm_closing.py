@@ -105,7 +105,7 @@ def test_a_writer_that_is_about_to_reserve_a_pointer_finds_the_realm_closed(url:
     assert notes(admin.kernel(kernel.realm), "cat/7/heads/main") == {}
 
 
-def test_nothing_acknowledged_is_lost_and_nothing_lands_while_the_realm_is_closed(url: str, admin: Store) -> None:
+def test_no_acknowledged_commit_is_lost_and_none_lands_while_the_realm_is_closed(url: str, admin: Store) -> None:
     realms_of(admin).init(NAME)
     acknowledged: set[str] = set()
     refused: list[HeadwaterError] = []
@@ -188,9 +188,7 @@ def test_a_closer_that_slept_does_not_close_a_realm_that_was_opened_again(url: s
 
 
 @pytest.mark.parametrize("asleep_in", ["commit root", "commit principals", "read_pointer principals"])
-def test_of_two_that_initialize_one_realm_the_secret_that_is_shown_is_the_one_stored(
-    url: str, admin: Store, asleep_in: str
-) -> None:
+def test_if_two_initialize_one_realm_the_secret_shown_is_the_one_stored(url: str, admin: Store, asleep_in: str) -> None:
     with Sleeper(url, *asleep_in.split()) as slow:
         late = slow.fall_asleep_in(lambda: realms_of(slow.store).init(NAME))
         done = realms_of(admin).init(NAME)
@@ -270,7 +268,7 @@ def test_a_deactivation_that_crashed_half_way_is_completed_by_another_one(url: s
     assert all(pointer.closed for pointer in realms_of(admin).show(NAME).pointers)
 
 
-def test_reopening_never_falls_behind_an_earlier_fence(url: str, admin: Store) -> None:
+def test_reopening_never_sets_an_earlier_fence(url: str, admin: Store) -> None:
     """A sweep on a machine whose clock is ahead has fenced the realm; no older object may come in after a reopening."""
     realms_of(admin).init(NAME)
     instance, backend = realms_of(admin).get(NAME).instance, admin.backend

@@ -88,7 +88,7 @@ def test_a_database_in_another_encoding_is_refused(url: str) -> None:
     backend.close()
 
 
-def test_a_store_without_schema_says_so_at_every_call(url: str) -> None:
+def test_a_store_without_a_schema_is_reported_at_every_call(url: str) -> None:
     backend = open_backend(url)
     for use in (backend.check_schema, lambda: backend.add_name(REALM, "main"), lambda: backend.fetch_objects(REALM, [1])):
         with pytest.raises(StoreNotCreated, match="store create"):
@@ -132,7 +132,7 @@ def test_a_value_that_no_column_holds_is_bad_input(backend: Backend) -> None:
     assert backend.fetch_objects(REALM, [1]) == {}
 
 
-def test_a_statement_that_takes_too_long_is_given_up_and_changes_nothing(url: str, backend: Backend) -> None:
+def test_a_statement_that_takes_too_long_is_aborted_and_changes_nothing(url: str, backend: Backend) -> None:
     assert backend.reserve_pointer(REALM, "main", PointerRow(created_at=1))
     hasty = open_backend(f"{url}?statement_timeout_seconds=0.2")
     with psycopg.connect(url) as holder:
@@ -181,7 +181,7 @@ def end_sessions(url: str) -> None:
     execute(url, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}' AND pid <> pg_backend_pid()")
 
 
-def test_sessions_that_began_while_the_server_was_read_only_are_given_up(url: str, backend: Backend) -> None:
+def test_sessions_that_began_while_the_server_was_read_only_are_discarded(url: str, backend: Backend) -> None:
     """A switchover, or a proxy that still leads to the old primary: each new session can write, the old ones never."""
     name = urlsplit(url).path.strip("/")
     first, second = PointerRow(created_at=1), PointerRow(version=2, created_at=1)
@@ -201,7 +201,7 @@ def test_sessions_that_began_while_the_server_was_read_only_are_given_up(url: st
     assert backend.cas_pointer(REALM, "main", first, second)
 
 
-def test_a_session_that_lost_its_prepared_statements_is_given_up(url: str) -> None:
+def test_a_session_that_lost_its_prepared_statements_is_discarded(url: str) -> None:
     """As behind a pooler that changes sessions, or after DISCARD ALL."""
     lone = open_backend(f"{url}?pool_size=1")
     lone.create_schema()
@@ -218,7 +218,7 @@ def test_a_session_that_lost_its_prepared_statements_is_given_up(url: str) -> No
     lone.close()
 
 
-def test_a_database_that_takes_no_connections_for_now_is_unavailable(
+def test_a_database_that_accepts_no_connections_is_unavailable(
     url: str, backend: Backend, fresh_postgres: Callable[[], str]
 ) -> None:
     """A restore shuts others out like this. The server says so after it has taken the password."""

@@ -171,7 +171,7 @@ def test_a_reader_ahead_of_a_head_that_is_known_too_late_is_reset(store: Restora
         log.page(Position(seen.seq, seen.newest.entry_id), 10, known)
 
 
-def test_readers_who_follow_in_a_hub_are_told_that_their_history_is_gone(store: Restorable) -> None:
+def test_readers_that_follow_in_a_hub_are_reset_when_their_history_is_lost(store: Restorable) -> None:
     feeds = RealmFeeds(store.running.store, encoded_bytes_max=1_000_000)
     feed, pointer = feeds.require("default"), store.lake.branch().pointer
     store.lake.branch().commit(put("lost"))

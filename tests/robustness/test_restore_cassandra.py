@@ -125,7 +125,7 @@ def ids(engine: Headwater) -> list[str]:
 if SOAK:  # a server of its own, and eight starts of nodetool
 
     @pytest.mark.timeout(600)
-    def test_snapshots_that_were_taken_under_a_writer_are_a_whole_store_when_they_are_put_back(node: Node) -> None:
+    def test_snapshots_taken_under_a_writer_restore_to_a_whole_store(node: Node) -> None:
         with headwater.open(node.store_url, create=True) as engine:
             lake = engine.ensure_realm().ensure_catalog("lake")
             lake.create_branch("dev")

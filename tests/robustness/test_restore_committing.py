@@ -80,7 +80,7 @@ def require_whole(store: RestorableStore) -> None:
         assert ("kept",) in keys and ("lost",) not in keys
 
 
-def test_what_was_planned_before_a_restore_is_not_written_behind_it(store: RestorableStore, bringing: Bringing) -> None:
+def test_a_commit_planned_before_a_restore_is_not_written_after_it(store: RestorableStore, bringing: Bringing) -> None:
     fault = bringing.backend.arm(first("commit", noticed_by_another_thread(store, bringing.backend.inner)))
     with pytest.raises(ReferenceNotFound):
         bringing.commit()
@@ -88,7 +88,7 @@ def test_what_was_planned_before_a_restore_is_not_written_behind_it(store: Resto
     require_whole(store)
 
 
-def test_what_was_looked_up_before_a_restore_is_looked_for_again(store: RestorableStore, bringing: Bringing) -> None:
+def test_sources_looked_up_before_a_restore_are_looked_up_again(store: RestorableStore, bringing: Bringing) -> None:
     """⚠ Main is where it was when the request was made, so what was prepared for it seems to hold."""
     store.restore()
     bringing.store.restores.check()
@@ -97,7 +97,7 @@ def test_what_was_looked_up_before_a_restore_is_looked_for_again(store: Restorab
     require_whole(store)
 
 
-def test_what_the_backup_holds_is_brought_behind_the_restore(store: RestorableStore, bringing: Bringing) -> None:
+def test_a_merge_after_a_restore_brings_what_the_backup_contains(store: RestorableStore, bringing: Bringing) -> None:
     store.back_up()
     fault = bringing.backend.arm(first("commit", noticed_by_another_thread(store, bringing.backend.inner)))
     bringing.commit()

@@ -182,7 +182,7 @@ def two_publishers(url: str, bootstrap: str) -> Iterator[None]:
 
 
 @pytest.mark.timeout(400)
-def test_a_backup_is_put_back_under_publishers_groups_and_sweeps(store: RestorableStore, kafka_bootstrap: str) -> None:
+def test_a_backup_is_restored_under_publishers_groups_and_sweeps(store: RestorableStore, kafka_bootstrap: str) -> None:
     realm = f"restored-{secrets.token_hex(4)}"
     with headwater.open(store.url, create=True) as engine:
         new_lake(engine, realm).create_branch("dev")

@@ -47,7 +47,7 @@ def eventually(holds: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
-def test_a_backup_is_put_back_under_writers_and_readers(store: RestorableStore) -> None:
+def test_a_backup_is_restored_under_writers_and_readers(store: RestorableStore) -> None:
     with ExitStack() as running:
         engine = running.enter_context(headwater.open(store.url, create=True))
         server = running.enter_context(feed_server(store.url))

@@ -98,7 +98,7 @@ def test_a_sweep_that_meets_a_restore_deletes_nothing_that_is_needed_again(
         assert verify_realm(fresh.store.backend, kept.instance, kept.clock, Identifiers()).holds
 
 
-def test_a_batch_that_was_allowed_before_a_restore_is_not_deleted_behind_it(store: RestorableStore, kept: Kept) -> None:
+def test_a_batch_allowed_before_a_restore_is_not_deleted_after_it(store: RestorableStore, kept: Kept) -> None:
     store.back_up()
     kept.lake.tag("kept").delete()
     kept.expire_alone()
@@ -111,7 +111,7 @@ def test_a_batch_that_was_allowed_before_a_restore_is_not_deleted_behind_it(stor
         assert verify_realm(fresh.store.backend, kept.instance, kept.clock, Identifiers()).holds
 
 
-def test_a_realm_that_was_given_up_before_a_restore_is_not_deleted_behind_it(store: RestorableStore, kept: Kept) -> None:
+def test_a_realm_purged_before_a_restore_is_not_deleted_after_it(store: RestorableStore, kept: Kept) -> None:
     guest = kept.engine.ensure_realm("guest").ensure_catalog("lake").branch()
     guest.commit([Put((name,), IcebergTable(f"s3://lake/{name}")) for name in TABLES])
     store.back_up()

@@ -43,7 +43,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FeedServer]:
     [(HEADERS,), (BODY,), (FORM,), (b"", HEADERS, BODY, FORM)],
     ids=["headers", "bodies", "forms", "all of them"],
 )
-def test_requests_that_never_end_keep_nobody_else_from_an_answer(server: FeedServer, beginnings: tuple[bytes, ...]) -> None:
+def test_requests_that_never_end_delay_no_other_caller(server: FeedServer, beginnings: tuple[bytes, ...]) -> None:
     with ExitStack() as open_connections:
         for number in range(CONNECTIONS):
             connection = open_connections.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=30))

@@ -39,7 +39,7 @@ def sink_rows(folder: Path) -> list[tuple[str, int]]:
 
 
 @pytest.mark.timeout(600)
-def test_a_killed_driver_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+def test_a_killed_driver_loses_and_duplicates_nothing(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/lake.db"
     with headwater.open(store, create=True) as engine:
         fill(engine, tables=20)

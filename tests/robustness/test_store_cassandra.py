@@ -88,7 +88,7 @@ def test_a_missing_keyspace_is_a_store_that_was_not_created(url: str) -> None:
     missing.close()
 
 
-def test_an_unreachable_store_is_said_to_be_so_in_one_line() -> None:
+def test_an_unreachable_store_is_reported_in_one_line() -> None:
     with pytest.raises(StoreUnavailable) as unreachable:
         open_cassandra("cassandra://me:secret@127.0.0.1:1/lake")
     assert "cannot be reached" in str(unreachable.value)
@@ -121,7 +121,7 @@ def names_kept(backend: CassandraBackend, realm: str) -> set[str]:
     return {name.key for name in mutable_rows._list_names(backend._calls, realm, "lease", "", 1_000)}
 
 
-def test_a_name_outlives_its_row_for_a_while_and_is_then_removed_by_who_lists(
+def test_a_name_outlives_its_row_for_a_while_and_is_then_removed_by_a_listing(
     backend: CassandraBackend, later: CassandraBackend, realm: str
 ) -> None:
     for key in ("gone", "stays"):
@@ -133,7 +133,7 @@ def test_a_name_outlives_its_row_for_a_while_and_is_then_removed_by_who_lists(
     assert names_kept(backend, realm) == {"stays"}
 
 
-def test_a_row_that_comes_back_while_its_old_name_is_removed_is_listed(
+def test_a_row_created_again_while_its_old_name_is_removed_is_listed(
     backend: CassandraBackend, later: CassandraBackend, realm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The insert comes between the serial read that finds no row and the removal of the name."""
@@ -340,7 +340,7 @@ def test_a_commit_of_many_rows_is_few_requests_each_within_one_partition(backend
         assert len({call.statement.routing_key}) == 1
 
 
-def test_names_of_one_bucket_are_where_its_number_says(backend: CassandraBackend, realm: str) -> None:
+def test_names_of_one_bucket_are_in_the_partition_of_its_number(backend: CassandraBackend, realm: str) -> None:
     backend.add_name(realm, "main")
     read = backend._calls.read("SELECT name FROM {ks}.names WHERE realm = ? AND bucket = ?", (realm, bucket_of("main")))
     assert backend._calls.run(read).rows == [("main",)]

@@ -111,9 +111,7 @@ def test_the_tables_topic_equals_the_snapshots_and_dropped_tables_leave_tombston
     assert compacted(kafka_bootstrap, realm) == snapshots(engine)
 
 
-def test_a_keeper_that_is_killed_neither_loses_nor_repeats_a_state(
-    engine: Headwater, tmp_path: Path, kafka_bootstrap: str
-) -> None:
+def test_a_keeper_that_is_killed_loses_no_state(engine: Headwater, tmp_path: Path, kafka_bootstrap: str) -> None:
     given = options(kafka_bootstrap)
     lake = new_lake(engine)
     realm = instance_of(engine)
@@ -169,7 +167,7 @@ def _add_partitions(bootstrap: str, realm: str) -> None:
 
 
 @pytest.mark.parametrize("spoil", [_forget_tables, _cut_commits, _add_partitions])
-def test_a_keeper_continues_from_the_store_whatever_the_topics_have_lost(
+def test_a_keeper_continues_from_the_store_after_the_topics_lost_records(
     engine: Headwater, kafka_bootstrap: str, spoil: Callable[[str, str], None]
 ) -> None:
     """Also of pointers that have moved for the last time: no record of theirs is to come."""

@@ -73,7 +73,7 @@ def no_realms(store: Store) -> bool:
 
 
 @pytest.mark.parametrize("closing", [True, False], ids=["closed", "mutant: heads as they are read"])
-def test_a_branch_made_while_heads_are_read_brings_its_source_along(
+def test_a_branch_created_while_heads_are_read_is_exported_with_its_source(
     closing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """⚠ The tag is read after main, and points to a commit that main did not have when it was read."""
@@ -101,7 +101,7 @@ def test_a_branch_made_while_heads_are_read_brings_its_source_along(
     assert bool(beyond) is not closing, "without the closure the tag stands on a commit that main does not have"
 
 
-def test_what_is_exported_while_writers_commit_and_branch_is_one_cut(tmp_path: Path) -> None:
+def test_an_export_while_writers_commit_and_branch_is_one_cut(tmp_path: Path) -> None:
     backend = memory_backend()
     realm = new_realm(backend, ManualClock())
     realm.step_seconds = 1
@@ -135,7 +135,7 @@ def test_what_is_exported_while_writers_commit_and_branch_is_one_cut(tmp_path: P
             assert live.at(name, len(log)) == reachable_at(kernel, log[-1])
 
 
-def test_history_is_held_while_it_is_exported_though_expiry_and_sweep_run(
+def test_history_is_pinned_while_it_is_exported_although_expiry_and_sweep_run(
     realm: Maintained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, orphan = feeds(realm.store, realm.realm), realm.orphan()
@@ -184,7 +184,7 @@ def refused(error: type[HeadwaterError], work: Callable[[], object], folder: Pat
     return caught.value
 
 
-def test_an_object_that_is_gone_or_altered_stops_the_export(realm: Maintained, tmp_path: Path) -> None:
+def test_a_missing_or_altered_object_stops_the_export(realm: Maintained, tmp_path: Path) -> None:
     store = realm.cold().store
     head = object_id_of(realm.row(MAIN).head)
     (row,) = realm.backend.fetch_objects(realm.realm, [head])[head]
@@ -231,7 +231,7 @@ def test_a_damaged_file_leaves_no_trace(realm: Maintained, tmp_path: Path) -> No
     assert no_realms(copied) and copied.backend.list_names("copy") == []
 
 
-def test_names_that_are_taken_and_clocks_that_are_behind_are_refused_first(realm: Maintained, tmp_path: Path) -> None:
+def test_existing_names_and_slow_clocks_are_refused_first(realm: Maintained, tmp_path: Path) -> None:
     file = export(realm.store, tmp_path).file
     with pytest.raises(RealmExists, match="ACTIVE"):
         load(realm.store, file, "shop")
@@ -364,7 +364,7 @@ def test_a_load_continues_only_with_its_own_file(realm: Maintained, tmp_path: Pa
     assert load(store, file, resume=True).status == "ACTIVE"
 
 
-def test_who_was_overtaken_by_a_resumed_load_neither_opens_nor_purges_it(realm: Maintained, tmp_path: Path) -> None:
+def test_an_overtaken_import_neither_opens_nor_purges_the_realm(realm: Maintained, tmp_path: Path) -> None:
     file = export(realm.store, tmp_path).file
     faulty, store = faulty_target(realm)
     other = target(faulty.inner, after=realm.clock)
@@ -377,14 +377,14 @@ def test_who_was_overtaken_by_a_resumed_load_neither_opens_nor_purges_it(realm: 
     assert feeds(other, found.instance) == feeds(realm.store, realm.realm)
 
 
-def test_a_dry_run_checks_the_file_and_makes_nothing(realm: Maintained, tmp_path: Path) -> None:
+def test_a_dry_run_checks_the_file_and_creates_nothing(realm: Maintained, tmp_path: Path) -> None:
     file = export(realm.store, tmp_path).file
     copied = target(after=realm.clock)
     report = load(copied, file, dry_run=True)
     assert report.reached > 0 and report.instance == "" and no_realms(copied)
 
 
-def test_a_base_that_lies_in_a_write_of_the_same_moment_is_whole(tmp_path: Path) -> None:
+def test_a_base_in_a_concurrent_write_is_complete(tmp_path: Path) -> None:
     """A branch of a branch, both made between two reads: the closure follows both."""
     inner = memory_backend()
     realm = new_realm(inner, ManualClock())

@@ -159,7 +159,7 @@ def test_the_identical_write_sent_again_resolves_it(
     assert direct.read_pointer(realm, "main") == ours
 
 
-def test_a_write_that_landed_and_was_overtaken_is_not_taken_for_lost_by_its_answer_alone(
+def test_a_write_that_landed_and_was_overtaken_is_not_reported_as_lost(
     proxy: TcpProxy, proxied: Backend, direct: Backend, realm: str
 ) -> None:
     """`not applied` to the second sending proves nothing: the row has moved on from what the first one wrote."""
@@ -194,7 +194,9 @@ def test_a_read_whose_answer_is_lost_is_sent_again(proxy: TcpProxy, proxied: Bac
     assert fault.fired
 
 
-def test_a_server_that_is_gone_before_the_write_is_sent_leaves_no_doubt(proxy: TcpProxy, proxied: Backend, realm: str) -> None:
+def test_a_server_that_ended_before_the_write_was_sent_leaves_no_unknown_outcome(
+    proxy: TcpProxy, proxied: Backend, realm: str
+) -> None:
     proxied.reserve_pointer(realm, "main", pointer(1))
     proxy.close()
     answers: list[type[Exception]] = []

@@ -78,7 +78,7 @@ def lose(proxy: TcpProxy, marker: bytes, outcome: Outcome, write: Callable[[], o
 
 @BOTH
 @pytest.mark.parametrize("warm", [False, True], ids=["first-statement", "prepared-statement"])
-def test_a_lost_commit_is_unknown_and_a_deciding_read_tells_its_fate(
+def test_a_lost_commit_is_unknown_and_a_deciding_read_finds_its_outcome(
     proxy: TcpProxy, proxied: Backend, direct: Backend, realm: str, outcome: Outcome, warm: bool
 ) -> None:
     assert direct.reserve_pointer(realm, "main", pointer(1))
@@ -170,7 +170,7 @@ def test_a_lost_read_is_not_an_unknown_outcome(proxy: TcpProxy, proxied: Backend
     assert fault.fired
 
 
-def test_a_connection_that_was_cut_while_idle_costs_nothing(proxy: TcpProxy, proxied: Backend, realm: str) -> None:
+def test_a_connection_lost_while_idle_causes_no_error(proxy: TcpProxy, proxied: Backend, realm: str) -> None:
     assert proxied.reserve_pointer(realm, "main", pointer(1))
     assert proxy.cut_all() == 1
     time.sleep(0.1)

@@ -19,7 +19,7 @@ SECONDS = 60.0
 ESTABLISHED = "01"
 
 
-def test_answers_that_nobody_reads_are_refused_and_given_up(tmp_path: Path) -> None:
+def test_unread_answers_are_refused_and_aborted(tmp_path: Path) -> None:
     with (
         feed_server(f"sqlite:///{tmp_path}/lake.db", settings=SETTINGS) as server,
         server.client() as http,

@@ -203,6 +203,6 @@ class AccessMachine(RuleBasedStateMachine):
                 assert (roles.held.allows(right, key) or held.allows(right, key)) == expected
 
 
-def test_rights_agree_with_a_model_whatever_comes_and_goes() -> None:
+def test_rights_agree_with_a_model_after_any_changes() -> None:
     run_state_machine_as_test(AccessMachine, settings=settings(max_examples=40, stateful_step_count=30, deadline=None))
     assert AccessMachine.allowed > 100

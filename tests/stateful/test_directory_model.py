@@ -189,7 +189,7 @@ def _contents_read(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return read
 
 
-def test_a_restart_reads_the_checkpoint_and_what_was_committed_since_and_walks_nothing(
+def test_a_restart_reads_the_checkpoint_and_later_commits_without_a_walk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, count = f"sqlite:///{tmp_path}/lake.db", 2_000
@@ -213,7 +213,7 @@ def test_a_restart_reads_the_checkpoint_and_what_was_committed_since_and_walks_n
         assert again.find(at, bytes(16)) is None
 
 
-def test_a_damaged_checkpoint_is_not_believed(tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_not_used(tmp_path: Path) -> None:
     with open_lake(f"sqlite:///{tmp_path}/lake.db") as lake:
         at = _filled(lake, 50)
         first = _directory(lake)
@@ -228,7 +228,7 @@ def test_a_damaged_checkpoint_is_not_believed(tmp_path: Path) -> None:
         assert again.save() and _walks_after_restart(lake, at) == 0
 
 
-def test_a_checkpoint_of_a_history_that_was_lost_is_not_believed(tmp_path: Path) -> None:
+def test_a_checkpoint_of_a_lost_history_is_not_used(tmp_path: Path) -> None:
     """A store that was restored from a backup has other entries under the same numbers."""
     with open_lake(f"sqlite:///{tmp_path}/one.db") as lost, open_lake(f"sqlite:///{tmp_path}/two.db") as lake:
         directory = CatalogDirectory(lost.kernel, lost.catalog.id, SOON, threading.Event().is_set)
@@ -307,7 +307,7 @@ def test_an_id_is_found_although_its_directory_is_dropped_while_it_is_read(
     assert lost[loss] == len(ids)
 
 
-def test_logs_of_branches_that_nobody_asks_for_any_more_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logs_of_branches_that_are_no_longer_requested_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(followed_logs, "_LOGS_MAX", 5)
     with open_lake(f"sqlite:///{tmp_path}/lake.db") as lake:
         _filled(lake, 20)

@@ -38,7 +38,7 @@ def test_a_reader_of_one_namespace_sees_its_changes_and_ranges_over_the_rest(rig
     assert len(_keys(whole)) == 4 and "withheld" not in whole
 
 
-def test_what_is_withheld_leaves_a_feed_that_clients_check_and_follow(rig: Rig) -> None:
+def test_a_feed_with_withheld_changes_stays_verifiable(rig: Rig) -> None:
     reader = rig.principal("alpha", "reader", Right.FEED_READ, path=("db",))
     rig.commit("alpha", ("db",), ("other",))
     rig.commit("alpha", ("other", "sub"))
@@ -95,7 +95,7 @@ def test_pages_and_their_tokens_name_nothing_that_may_not_be_seen(rig: Rig) -> N
         ("immediate-tasks", Right.REALM_MANAGE),
     ],
 )
-def test_each_pointer_of_the_realm_is_there_for_its_right_alone(rig: Rig, pointer: str, right: Right) -> None:
+def test_each_pointer_of_the_realm_is_visible_only_with_its_right(rig: Rig, pointer: str, right: Right) -> None:
     outsider = rig.principal("alpha", "outsider", Right.CATALOG_MANAGE)
     insider = rig.principal("alpha", "insider", over_realm=(right,))
     path = f"/feed/v1/alpha/changes?pointer={pointer}"
@@ -117,7 +117,7 @@ def test_a_catalog_that_may_not_be_seen_is_refused_by_name_like_one_that_is_not_
         assert hidden.json()["detail"].replace("lake", "none") == absent.json()["detail"]
 
 
-def test_roles_and_grants_of_a_catalog_are_seen_by_who_manages_it(rig: Rig) -> None:
+def test_a_caller_that_manages_a_catalog_sees_its_roles_and_grants(rig: Rig) -> None:
     manager = rig.principal("alpha", "manager", Right.CATALOG_MANAGE)
     reader = rig.principal("alpha", "reader", Right.CATALOG_READ)
     for pointer in ("cat/1/roles", "cat/1/grants"):
@@ -136,7 +136,7 @@ def test_a_revoked_right_stops_with_the_next_request_also_for_the_answer_that_wa
     assert _keys(rig.get(CHANGES, reader).json()) == []
 
 
-def test_a_commit_needs_the_right_at_every_key_and_is_by_who_the_token_says(rig: Rig) -> None:
+def test_a_commit_needs_the_right_at_every_key_and_its_committer_is_the_principal_of_the_token(rig: Rig) -> None:
     writer = rig.principal("alpha", "writer", Right.COMMIT_WRITE, path=("db",))
     rig.commit("alpha", ("db",))
     denied = rig.commit("alpha", ("db", "mine"), ("other",), token=writer)

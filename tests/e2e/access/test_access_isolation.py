@@ -135,7 +135,7 @@ def test_without_a_token_nothing_is_served_or_disclosed(rig: Rig, routes: list[A
     assert _state(rig) == before
 
 
-def test_an_expired_or_forged_token_is_served_nothing_and_told_nothing(rig: Rig, routes: list[Asked]) -> None:
+def test_an_expired_or_forged_token_gets_and_learns_nothing(rig: Rig, routes: list[Asked]) -> None:
     before = _state(rig)
     tokens = {"expired": expired_token(rig), **_forged(rig)}
     first = routes[0]
@@ -163,7 +163,7 @@ def test_a_token_of_another_realm_is_served_nothing_whether_the_realm_exists_or_
     assert _state(rig) == before
 
 
-def test_an_api_without_a_realm_in_its_path_serves_the_realm_of_the_token_alone(rig: Rig, routes: list[Asked]) -> None:
+def test_an_api_without_a_realm_in_its_path_serves_only_the_realm_of_the_token(rig: Rig, routes: list[Asked]) -> None:
     """Beta's administrator asks for all that alpha has, by the same names: in beta none of it is there."""
     before = _state(rig)["alpha"]
     stranger = rig.token("beta", "stranger")
@@ -174,7 +174,7 @@ def test_an_api_without_a_realm_in_its_path_serves_the_realm_of_the_token_alone(
     assert _state(rig)["alpha"] == before
 
 
-def test_a_role_without_the_right_is_refused_everywhere_and_told_nothing(rig: Rig, routes: list[Asked]) -> None:
+def test_a_role_without_the_right_is_refused_everywhere_and_learns_nothing(rig: Rig, routes: list[Asked]) -> None:
     before = _state(rig)
     nobody = rig.token("alpha", "nobody")
     for asked in routes:
@@ -187,7 +187,7 @@ def test_a_role_without_the_right_is_refused_everywhere_and_told_nothing(rig: Ri
     assert _state(rig) == before
 
 
-def test_a_refusal_is_the_same_for_what_is_there_and_what_is_not(rig: Rig, routes: list[Asked]) -> None:
+def test_a_refusal_is_the_same_for_what_exists_and_what_does_not(rig: Rig, routes: list[Asked]) -> None:
     """Every name that is there, exchanged for one of the same length that is not."""
     nobody = rig.token("alpha", "nobody")
     for asked in routes:
@@ -216,7 +216,7 @@ def _without_ids(answer: httpx.Response) -> str:
     return json.dumps(found)
 
 
-def test_who_has_every_right_is_served(rig: Rig, routes: list[Asked]) -> None:
+def test_a_caller_with_every_right_is_served(rig: Rig, routes: list[Asked]) -> None:
     """Else the tests above would pass with a server that refuses everyone."""
     refused = []
     for asked in routes:
@@ -228,7 +228,7 @@ def test_who_has_every_right_is_served(rig: Rig, routes: list[Asked]) -> None:
     assert not refused
 
 
-def test_denials_can_be_listed_by_who_manages_access(rig: Rig, tmp_path: Path) -> None:
+def test_a_caller_that_manages_access_can_list_denials(rig: Rig, tmp_path: Path) -> None:
     rig.ask("GET", "/iceberg/v1/lake/namespaces/hidden_db", token=rig.token("alpha", "nobody"))
     while rig.service.access.denials.flush():
         pass

@@ -97,7 +97,7 @@ def test_a_reader_of_one_namespace_sees_moves_and_its_keys_of_all_references(rig
     assert _all_pages(rig, f"{REFLOG}&limit=1", reader) == page["changes"]
 
 
-def test_who_may_read_nothing_of_a_catalog_is_told_that_it_is_not_there(rig: Rig) -> None:
+def test_a_catalog_without_readable_content_is_not_found(rig: Rig) -> None:
     stranger = rig.principal("alpha", "stranger")
     refused, absent = rig.get(REFLOG, stranger), rig.get("/feed/v1/alpha/reference-log?catalog=none", stranger)
     assert refused.status_code == absent.status_code == 404
@@ -121,7 +121,7 @@ def test_a_bad_query_of_the_reference_log_names_its_field(rig: Rig, query: str, 
 # ── the system's own log ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_system_administrator_and_an_auditor_read_who_moved_which_realm(rig: Rig) -> None:
+def test_a_system_administrator_and_an_auditor_read_the_moves_of_realms(rig: Rig) -> None:
     realms = Realms(rig.store, author="ada")
     realms.create("gamma")
     realms.init("gamma")
@@ -141,7 +141,7 @@ def test_a_system_administrator_and_an_auditor_read_who_moved_which_realm(rig: R
     assert {"realms", "principals", "principal-roles", "grants"} <= shown
 
 
-def test_nobody_else_reads_the_systems_log_and_nobody_writes_it(rig: Rig) -> None:
+def test_others_cannot_read_the_systems_log_and_nobody_writes_it(rig: Rig) -> None:
     nothing, admin = _system_token(rig, "nothing"), _admin_token(rig)
     assert rig.get(f"{SYSTEM}/changes?pointer=realms").status_code == 401
     assert rig.get(f"{SYSTEM}/changes?pointer=realms", rig.token("alpha")).status_code == 403

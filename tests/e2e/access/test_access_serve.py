@@ -114,7 +114,7 @@ def test_a_stream_ends_when_another_process_revokes_its_right_or_voids_its_token
         assert httpx.get(f"{server.feed}/pointers", headers=_bearer(reader)).status_code == 401
 
 
-def test_pyiceberg_signs_in_with_id_and_secret_and_does_what_it_may(
+def test_pyiceberg_signs_in_with_id_and_secret_and_uses_its_rights(
     lake: tuple[Store, InitializedRealm], tmp_path: Path
 ) -> None:
     store, root = lake
@@ -170,7 +170,7 @@ def _schema() -> Any:
     return pa.schema([("a", pa.int64())])
 
 
-def test_a_principal_made_in_a_process_that_is_killed_before_it_answers_is_there_once_with_one_secret(tmp_path: Path) -> None:
+def test_a_principal_created_in_a_process_killed_before_its_answer_exists_once_with_one_secret(tmp_path: Path) -> None:
     """kill -9 between the commit and the answer; the same request again shows a secret, and only that one counts."""
     url = f"sqlite:///{tmp_path}/lake.db"
     with open_store(url, create=True) as store:
@@ -202,7 +202,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 # ── TLS ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_over_tls_tokens_are_given_out_and_taken_and_plain_text_is_not_served(
+def test_over_tls_tokens_are_issued_and_accepted_and_plain_text_is_not_served(
     lake: tuple[Store, InitializedRealm], tmp_path: Path
 ) -> None:
     _, root = lake

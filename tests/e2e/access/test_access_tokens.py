@@ -82,7 +82,7 @@ def test_a_wrong_secret_an_unknown_client_and_an_unknown_realm_are_refused_alike
     assert answers[0].json()["error"] == "invalid_client" and "www-authenticate" in answers[0].headers
 
 
-def test_each_try_compares_one_hash_whatever_is_wrong(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_attempt_compares_one_hash(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """That is what makes them take equally long; the comparison itself is `hmac.compare_digest`."""
     compared: list[str] = []
     real = credentials_module.is_secret
@@ -121,7 +121,7 @@ def test_an_invalid_form_is_a_400_of_oauth(rig: Rig, body: bytes) -> None:
     assert answer.status_code == 400 and answer.json()["error"] in ("invalid_request", "unsupported_grant_type")
 
 
-def test_guessing_is_slowed_down_for_that_client_and_address_and_for_nobody_else(rig: Rig) -> None:
+def test_guessing_is_slowed_down_only_for_that_client_and_address(rig: Rig) -> None:
     root = rig.roots["alpha"]
     guess = Credentials(client_id=root.client_id, client_secret="00000000_guess")
     statuses = [rig.token_answer("alpha", guess, peer=("10.0.0.1", 1)).status_code for _ in range(15)]
@@ -304,7 +304,7 @@ def test_a_principal_over_its_rate_gets_retry_after_and_others_are_served(tmp_pa
         assert rig.get("/livez").status_code == 200
 
 
-def test_metrics_are_for_this_machine_or_for_who_shows_their_token(tmp_path: Path) -> None:
+def test_metrics_are_served_to_this_machine_or_with_their_token(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     with access_rig(tmp_path / "a") as rig:

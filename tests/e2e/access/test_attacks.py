@@ -58,7 +58,7 @@ def test_a_name_with_a_colon_does_not_reach_the_keys_of_another_name(rig: Rig) -
     assert _commit(rig, ann, "x:1", message="of ann alone").json()["replayed"] is True
 
 
-def test_who_is_recreated_under_a_name_does_not_get_the_answers_of_the_one_before(rig: Rig) -> None:
+def test_a_recreated_principal_does_not_get_the_answers_of_its_predecessor(rig: Rig) -> None:
     before = rig.principal("alpha", "temp", Right.CATALOG_WRITE)
     assert _commit(rig, before, "k", message="of the one before").status_code == 200
     principals = Principals(rig.kernel("alpha"), cost=CHEAP)
@@ -71,7 +71,7 @@ def test_who_is_recreated_under_a_name_does_not_get_the_answers_of_the_one_befor
     assert answer.status_code == 200 and answer.json()["replayed"] is False, answer.text
 
 
-def test_an_answer_that_was_kept_is_not_for_those_who_have_lost_the_right(rig: Rig) -> None:
+def test_a_stored_answer_needs_the_right_at_that_moment(rig: Rig) -> None:
     token = rig.principal("alpha", "loser", Right.CATALOG_WRITE)
     content = {"type": "NAMESPACE", "elements": ["sales", "lost"]}
     operations = [{"type": "PUT", "key": {"elements": ["sales", "lost"]}, "content": content}]
@@ -90,7 +90,7 @@ def test_an_answer_that_was_kept_is_not_for_those_who_have_lost_the_right(rig: R
     assert statuses() == [403, 403]
 
 
-def test_those_who_wait_for_a_key_do_not_keep_the_one_they_wait_for_from_running(rig: Rig) -> None:
+def test_requests_that_wait_for_a_key_do_not_block_the_one_that_holds_it(rig: Rig) -> None:
     """More of them than there are threads."""
     root = rig.token("alpha")
 
@@ -112,7 +112,7 @@ def test_those_who_wait_for_a_key_do_not_keep_the_one_they_wait_for_from_running
 
 
 @pytest.mark.parametrize("name", ["authorization", "x-headwater-realm"])
-def test_a_header_that_says_who_asks_comes_once(rig: Rig, name: str) -> None:
+def test_a_header_that_identifies_the_caller_may_occur_once(rig: Rig, name: str) -> None:
     """A proxy in front may have judged the other one."""
     root = rig.token("alpha")
     values = (f"Bearer {root}", "Bearer of.another.one") if name == "authorization" else ("alpha", "beta")
@@ -134,7 +134,7 @@ def _ask_with(rig: Rig, path: str, headers: list[tuple[str, str]]) -> httpx.Resp
 
 
 @pytest.mark.parametrize("text", ["x\0y", "\ud800", "\U0010ffff", "a" * 5_000])
-def test_what_no_store_can_keep_is_refused_like_any_unknown_client(tmp_path: Path, text: str) -> None:
+def test_an_id_that_no_store_can_hold_is_refused_like_an_unknown_client(tmp_path: Path, text: str) -> None:
     """A database's own words for it would tell which one it is, to somebody who has proven nothing."""
     with access_rig(tmp_path) as rig, _stores_that_refuse_to_look(rig):
         parts = [{"alg": "EdDSA", "kid": "k"}, {"iss": "headwater", "instance": text}]
@@ -172,7 +172,7 @@ def test_no_realm_grants_a_right_over_the_system(rig: Rig) -> None:
 # ── what references tell ────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_who_may_read_references_alone_is_not_told_what_was_committed(rig: Rig) -> None:
+def test_a_reader_of_references_does_not_see_commits(rig: Rig) -> None:
     token = rig.principal("alpha", "lister", Right.REFERENCE_READ)
     for path in ("trees", "trees/main"):
         assert rig.get(f"/api/v2/{path}", token).status_code == 200
@@ -214,7 +214,7 @@ def test_a_commit_of_another_catalog_is_not_found_through_any_api(rig: Rig) -> N
 # ── metrics, streams, bodies ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_metrics_are_not_for_those_whom_a_proxy_on_this_machine_lets_through(rig: Rig) -> None:
+def test_metrics_are_not_served_through_a_local_proxy_without_their_token(rig: Rig) -> None:
     assert rig.get("/metrics").status_code == 200
     for name in ("X-Forwarded-For", "Forwarded", "Via", "X-Real-IP"):
         assert rig.get("/metrics", headers={name: "for=192.0.2.1"}).status_code == 401, name
@@ -233,7 +233,7 @@ def test_one_principal_does_not_take_the_streams_of_all() -> None:
 
 
 @pytest.mark.parametrize("path", ["/manage/v1/alpha/oauth/tokens", "/iceberg/v1/oauth/tokens"])
-def test_a_body_that_never_ends_is_given_up(rig: Rig, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_never_ends_is_abandoned(rig: Rig, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a stranger: nobody has asked for a token yet."""
     real_timeout = asyncio.timeout
     monkeypatch.setattr(asyncio, "timeout", lambda seconds: real_timeout(min(seconds, 0.05)))

@@ -122,7 +122,7 @@ def test_a_kept_answer_needs_the_right_again(rig: Rig) -> None:
 # ── budgets ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_nothing_large_is_read_of_who_has_no_right(rig: Rig) -> None:
+def test_nothing_large_is_read_from_a_caller_without_the_right(rig: Rig) -> None:
     nobody, tried = rig.token("alpha", "nobody"), 0
     for one in _routes(rig):
         if one.route.body is None or one.method != "POST":
@@ -142,21 +142,21 @@ def test_uploads_of_one_caller_fill_their_share_of_the_memory_and_no_more(rig: R
     assert rig.gate.budgets.refused == many - BODIES_OF_CALLER, "the others are read on and dropped, and told 429 at their end"
 
 
-def test_uploads_of_who_has_no_right_are_not_kept_however_many(rig: Rig) -> None:
+def test_uploads_of_callers_without_the_right_are_not_buffered(rig: Rig) -> None:
     nobody = rig.token("alpha", "nobody")
     senders = [Sender("/feed/v1/alpha/commit", nobody, 12) for _ in range(20)]
     assert _held(rig, senders) == 0
 
 
 @pytest.mark.parametrize("size", [SMALL_BODY_BYTES + 1, BYTES_MAX])
-def test_what_a_few_bytes_decompress_to_is_not_read_of_who_has_no_right(rig: Rig, size: int) -> None:
+def test_a_compressed_body_is_not_read_from_a_caller_without_the_right(rig: Rig, size: int) -> None:
     """It is no JSON: had it been decoded, the answer would be another one."""
     assert _commit_packed(rig, rig.token("alpha", "nobody"), size).status_code == 403
     assert _commit_packed(rig, rig.token("alpha"), size).status_code == 400, "of who may, it is read"
     assert rig.gate.budgets.body_bytes == 0, "everything is given back"
 
 
-def test_a_decompressed_body_takes_its_share_of_the_memory(rig: Rig) -> None:
+def test_a_decompressed_body_uses_the_callers_share_of_memory(rig: Rig) -> None:
     rig.gate.budgets = Budgets(BYTES_MAX // BODIES_OF_CALLER)
     root = rig.token("alpha")
     assert _commit_packed(rig, root, BYTES_MAX).status_code == 400
@@ -208,7 +208,7 @@ def test_unfinished_forms_of_one_address_leave_places_for_all_others(rig: Rig) -
     assert rig.gate.budgets.requests == 0
 
 
-def test_health_is_answered_when_every_place_is_taken(rig: Rig) -> None:
+def test_health_is_answered_when_every_slot_is_in_use(rig: Rig) -> None:
     rig.gate.budgets.requests = 8_192
     try:
         assert rig.get("/livez").status_code == 200 and rig.get("/readyz").status_code == 200
@@ -218,7 +218,7 @@ def test_health_is_answered_when_every_place_is_taken(rig: Rig) -> None:
         rig.gate.budgets.requests = 0
 
 
-def test_every_place_is_given_back_whatever_was_asked(rig: Rig) -> None:
+def test_every_slot_is_released_after_any_request(rig: Rig) -> None:
     for one in _routes(rig):
         if one.path.endswith("/stream"):
             continue
@@ -303,7 +303,7 @@ def test_answers_that_many_callers_do_not_read_leave_small_answers_to_all(rig: R
     assert rig.commit("alpha", ("small",)).status_code == 200
 
 
-def test_a_reader_that_takes_nothing_is_given_up(tmp_path: Path) -> None:
+def test_a_reader_that_reads_nothing_is_disconnected(tmp_path: Path) -> None:
     with access_rig(tmp_path, stall_seconds=0.1) as rig:
         _fill_page(rig)
         reader = Reader(rig.token("alpha"), takes=2)

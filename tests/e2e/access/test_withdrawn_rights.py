@@ -81,7 +81,7 @@ def test_register_with_overwrite_needs_the_right_to_write_the_table(rig: Rig) ->
     assert rig.ask("POST", "/iceberg/v1/lake/namespaces/sales/register", token=token, json=body).status_code == 200
 
 
-def test_a_page_of_catalogs_is_filtered_before_it_is_cut(rig: Rig) -> None:
+def test_a_page_of_catalogs_is_filtered_before_it_is_limited(rig: Rig) -> None:
     kernel = rig.kernel("alpha")
     for name in ("a-hidden", "b-hidden", "mine", "z-hidden"):
         Catalogs(kernel).create(name, meta=CommitMeta("test"))
@@ -95,7 +95,7 @@ def test_a_page_of_catalogs_is_filtered_before_it_is_cut(rig: Rig) -> None:
     assert page.json().get("next_token") is None and "hidden" not in page.text
 
 
-def test_wrong_secrets_that_come_at_once_are_limited_like_those_in_turn(rig: Rig) -> None:
+def test_concurrent_wrong_secrets_are_limited_like_consecutive_ones(rig: Rig) -> None:
     credentials = rig.roots["beta"]
     form = {
         "grant_type": "client_credentials",
@@ -115,7 +115,7 @@ def test_wrong_secrets_that_come_at_once_are_limited_like_those_in_turn(rig: Rig
     assert rig.token_answer("beta", credentials, peer=("127.0.0.9", 1)).status_code == 200
 
 
-def test_a_right_secret_costs_no_try(rig: Rig) -> None:
+def test_a_correct_secret_uses_no_attempt(rig: Rig) -> None:
     for _ in range(2 * CLIENT_TRIES):
         assert rig.token_answer("beta", rig.roots["beta"]).status_code == 200
 

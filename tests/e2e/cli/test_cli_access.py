@@ -71,7 +71,7 @@ def test_secrets_are_rotated_and_principals_deleted(url: str) -> None:
     assert run(url, "principal", "show", "bot").error.startswith("error RECORD_NOT_FOUND")
 
 
-def test_there_is_no_system_administrator_before_one_is_made(url: str) -> None:
+def test_there_is_no_system_administrator_before_one_is_created(url: str) -> None:
     assert run(url, "principal", "list", "--realm", "::system::", "--json").json == {"principals": []}
     made = run(url, "principal", "bootstrap", "--json").json
     assert made["name"] == "admin" and made["client_secret"]

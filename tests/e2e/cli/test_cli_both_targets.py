@@ -276,7 +276,7 @@ def test_a_server_asks_for_credentials(served: Served, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["maintain runs", "maintain expire --yes", "store show", "principal bootstrap"])
-def test_a_command_on_the_store_alone_refuses_a_named_server(tmp_path: Path, command: str) -> None:
+def test_a_command_that_needs_the_store_refuses_a_named_server(tmp_path: Path, command: str) -> None:
     """It would work on another lake than was meant."""
     store = f"sqlite:///{tmp_path}/lake.db"
     error = headwater("--store", store, "--server", "http://127.0.0.1:1", *command.split()).error

@@ -143,7 +143,7 @@ def test_the_same_request_id_commits_once(run: Run) -> None:
     assert "committed before" in run("commit", "--namespace", "db", "--request-id", "r1").out
 
 
-def test_what_the_head_refuses_is_named_with_every_key(run: Run, put: Callable[..., str], nothing_changes: Watched) -> None:
+def test_conflicts_with_the_head_name_every_key(run: Run, put: Callable[..., str], nothing_changes: Watched) -> None:
     base = put("db.a")
     put("db.a", 2)
     new = {"op": "put", "type": "ICEBERG_TABLE", "content": {"metadata_location": "s3://x"}}
@@ -169,7 +169,7 @@ def test_the_log_is_newest_first_and_the_changes_are_oldest_first(run: Run, put:
     assert "+db.b" in run("log", "--limit", "1").out
 
 
-def test_changes_begin_behind_any_kind_of_cursor(run: Run, put: Callable[..., str]) -> None:
+def test_changes_begin_after_any_kind_of_cursor(run: Run, put: Callable[..., str]) -> None:
     put("db.a")
     commits = [put(f"db.{name}") for name in "bcd"]
     everything = lines(run("changes", "--json"))
@@ -268,7 +268,7 @@ def test_the_log_of_a_deleted_branch_can_still_be_read(run: Run, put: Callable[.
     assert "REFERENCE_NOT_FOUND" in run("commit", "--branch", "dev", "--namespace", "x").error
 
 
-def test_the_default_branch_stays_and_a_tag_takes_no_commits(run: Run, nothing_changes: Watched) -> None:
+def test_the_default_branch_cannot_be_deleted_and_a_tag_accepts_no_commits(run: Run, nothing_changes: Watched) -> None:
     run("tag", "create", "v1")
     with nothing_changes():
         assert "REFERENCE_PROTECTED" in run("branch", "delete", "main").error
@@ -331,7 +331,7 @@ def test_a_merge_can_go_into_another_branch(run: Run, parted: None, nothing_chan
     assert "only_main" in keys(run, "staging") and "db.new" not in keys(run)
 
 
-def test_transplant_brings_single_commits_each_as_its_own(run: Run, put: Callable[..., str]) -> None:
+def test_transplant_applies_single_commits_separately(run: Run, put: Callable[..., str]) -> None:
     put("db.a")
     run("branch", "create", "dev")
     picked = [put("db.b", 1, "dev"), put("db.c", 1, "dev")]
@@ -343,7 +343,7 @@ def test_transplant_brings_single_commits_each_as_its_own(run: Run, put: Callabl
     assert {change["kind"] for change in brought} == {"transplant"}
 
 
-def test_a_transplant_that_conflicts_brings_nothing_at_all(run: Run, parted: None, nothing_changes: Watched) -> None:
+def test_a_transplant_that_conflicts_applies_nothing(run: Run, parted: None, nothing_changes: Watched) -> None:
     clash, new = [change["commit_id"] for change in lines(run("log", "dev", "--json", "--limit", "2"))][::-1]
     with nothing_changes():
         assert "db.a" in run("transplant", new, clash).error
@@ -457,7 +457,7 @@ def test_bytes_that_are_no_text_are_refused(run: Run, tmp_path: Path, nothing_ch
         assert "FILE" in run("commit", str(tmp_path)).error
 
 
-def test_a_closed_realm_takes_no_commits_and_shows_nothing(run: Run) -> None:
+def test_a_closed_realm_accepts_no_commits_and_shows_nothing(run: Run) -> None:
     assert run("realm", "deactivate", "default").code == 0
     for arguments in (
         ["commit", "--namespace", "x"],

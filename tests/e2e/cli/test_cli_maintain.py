@@ -233,12 +233,12 @@ def test_tables_call_realms_and_pointers_by_their_whole_names_on_a_narrow_termin
     assert "default " in cli("maintain", "sweep").out and "default " in cli("maintain", "verify").out
 
 
-def test_a_run_that_counts_no_rows_still_says_what_it_was_and_how_it_ended(cli: Cli) -> None:
+def test_a_run_without_rows_still_shows_its_operation_and_outcome(cli: Cli) -> None:
     run = cli("maintain", "expire", "--yes", "--json").json["run"]
     assert "expire: DONE, begun " in cli("maintain", "runs", run).out
 
 
-def test_a_policy_decides_what_expires_and_explain_says_so(tmp_path: Path) -> None:
+def test_a_policy_decides_what_expires_and_explain_shows_it(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/policies.db"
     store = ("--store", url)
     headwater(*store, "store", "create").succeeded()

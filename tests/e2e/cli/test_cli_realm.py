@@ -144,7 +144,7 @@ def test_a_realm_is_not_created_twice(url: str) -> None:
         (["init", "deactivate", "purge"], "purge", "is PURGING and cannot become PURGING."),
     ],
 )
-def test_a_step_that_the_life_cycle_does_not_have_says_what_to_do(url: str, steps: list[str], refused: str, says: str) -> None:
+def test_an_invalid_life_cycle_step_is_refused_with_a_remedy(url: str, steps: list[str], refused: str, says: str) -> None:
     def step(name: str) -> CliRun:
         return realm(url, name, "t", *(["--yes"] if name in ("purge", "delete") else []))
 
@@ -158,7 +158,7 @@ def test_a_step_that_the_life_cycle_does_not_have_says_what_to_do(url: str, step
 # ── stores that cannot be used ──────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_missing_schema_names_the_command_that_makes_it(tmp_path: Path) -> None:
+def test_a_missing_schema_names_the_command_that_creates_it(tmp_path: Path) -> None:
     error = headwater("--store", f"sqlite:///{tmp_path}/none.db", "realm", "list").error
     assert error.startswith("error STORE_NOT_CREATED: ") and "headwater store create" in error
     assert list(tmp_path.iterdir()) == []

@@ -54,7 +54,7 @@ def test_a_cursor_from_one_source_continues_at_the_other(branch: ReferenceHandle
         assert [msgspec.convert(line["change"], Change) for line in begun + rest] == list(branch.changes())
 
 
-def test_a_commit_to_begin_behind_can_be_named(branch: ReferenceHandle, shared_feed: FeedServer) -> None:
+def test_a_reader_may_name_the_commit_to_begin_after(branch: ReferenceHandle, shared_feed: FeedServer) -> None:
     third = list(branch.changes())[2]
     ran = headwater(
         "subscribe", "--server", shared_feed.url, "--branch", "subscribed", "--from-commit", third.entry_id, "--json"

@@ -63,7 +63,7 @@ def test_a_realm_is_moved_to_another_store_and_audited_there(here: Cli, there: C
     assert there("audit", "replay", "--realm", "moved").code == 0
 
 
-def test_people_are_told_what_was_moved(here: Cli, there: Cli, tmp_path: Path) -> None:
+def test_transfers_are_reported_as_text(here: Cli, there: Cli, tmp_path: Path) -> None:
     shown = here("maintain", "export", "shop", "--to", str(tmp_path / "shop.hwexport"), "--low-level")
     assert shown.code == 0 and "shop.hwexport, sha256 " in shown.out
     checked = there("maintain", "import", str(tmp_path / "shop.hwexport"), "--as", "moved", "--dry-run")
@@ -74,7 +74,7 @@ def test_people_are_told_what_was_moved(here: Cli, there: Cli, tmp_path: Path) -
     assert there("log", "--realm", "moved", "--limit", "1").code == 0
 
 
-def test_what_cannot_be_moved_is_one_line_and_leaves_nothing(here: Cli, there: Cli, tmp_path: Path) -> None:
+def test_a_failed_transfer_is_one_line_and_leaves_nothing(here: Cli, there: Cli, tmp_path: Path) -> None:
     file = tmp_path / "shop.hwexport"
     here("maintain", "export", "shop", "--to", str(file))
     damaged, cut_off, newer = tmp_path / "damaged", tmp_path / "cut", tmp_path / "newer"

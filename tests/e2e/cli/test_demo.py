@@ -43,7 +43,7 @@ def performance(tmp_path_factory: pytest.TempPathFactory) -> Performance:
     return Performance(folder, shown, said, summarize(happened))
 
 
-def test_every_promise_is_kept_though_a_writer_is_killed_in_the_middle(performance: Performance) -> None:
+def test_every_promise_is_kept_although_a_writer_is_killed(performance: Performance) -> None:
     summary, killed = performance.summary, performance.summary.killed
     assert summary.all_kept and len(summary.checks) == 9, summary.checks
     assert killed.exit_code == -9 and killed.acknowledged > 0
@@ -53,7 +53,7 @@ def test_every_promise_is_kept_though_a_writer_is_killed_in_the_middle(performan
     assert in_flight(lines) is None
 
 
-def test_the_writer_is_killed_while_it_waits_for_an_answer(performance: Performance) -> None:
+def test_the_writer_is_killed_while_it_waits_for_a_response(performance: Performance) -> None:
     last = performance.summary.killed.in_flight
     assert last is not None and last.operations >= 20
     lines = read_journal(performance.folder / "nightly.diary.jsonl")

@@ -34,7 +34,7 @@ def test_history_is_streamed_through_spark_expired_and_swept(tmp_path: Path, spa
 
 
 @pytest.mark.parametrize("java", ["none", "not wanted"])
-def test_without_java_one_sentence_says_so_and_the_rest_is_the_same(
+def test_without_java_one_sentence_says_so_and_the_rest_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java: str
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -66,7 +66,7 @@ def test_the_past_is_written_where_it_belongs(tmp_path: Path) -> None:
 # ── a broken promise is seen ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_state_that_changed_or_is_gone_breaks_the_promise() -> None:
+def test_a_changed_or_missing_state_breaks_the_promise() -> None:
     states = {("main", 1): {"a": 1}, ("main", 2): {"a": 2}}
     assert maintenance_checks.kept_states_are_whole(states, dict(states)).kept
     assert not maintenance_checks.kept_states_are_whole(states, {**states, ("main", 2): {"a": 1}}).kept

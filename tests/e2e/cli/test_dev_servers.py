@@ -59,7 +59,7 @@ def test_cassandra_runs_with_a_synced_commit_log_and_new_paxos(cassandra_url: st
     assert (live["commitlog_sync"], live["paxos_variant"]) == ("batch", "v2")
 
 
-def test_kafka_gives_back_a_committed_transaction_and_makes_no_topic_by_itself(kafka_bootstrap: str) -> None:
+def test_kafka_returns_a_committed_transaction_and_creates_no_topic_by_itself(kafka_bootstrap: str) -> None:
     topic, client = fresh_name(), {"bootstrap.servers": kafka_bootstrap}
     admin = AdminClient(client)
     for made in admin.create_topics([NewTopic(topic, num_partitions=1, replication_factor=1)]).values():

@@ -55,7 +55,9 @@ def test_every_python_example_runs(
 
 
 @pytest.mark.parametrize("example", [one for one in EXAMPLES if one.language == "console"], ids=lambda one: str(one.where))
-def test_every_console_example_prints_what_it_says(example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_console_example_prints_the_shown_output(
+    example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     for step in example.text.removeprefix("$ ").split("\n$ "):
@@ -110,6 +112,6 @@ def test_every_page_is_listed_in_the_readme() -> None:
     assert not [page.name for page in PAGES[1:] if f"docs/{page.name}" not in readme]
 
 
-def test_the_page_of_commands_is_what_the_commands_say() -> None:
+def test_the_page_of_commands_matches_their_help() -> None:
     page = (ROOT / "docs" / "commands.md").read_text()
     assert page == commands_markdown(), "run `python -m headwater.cli.command_docs > docs/commands.md`"

@@ -20,14 +20,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield started
 
 
-def test_a_store_over_tls_takes_commits_and_shows_them(server: Server) -> None:
+def test_a_store_over_tls_accepts_commits_and_shows_them(server: Server) -> None:
     with library.open(server.url, create=True) as engine:
         committed = new_lake(engine).branch().commit([put("t", 1)])
     shown = headwater("--store", server.url, "changes", "--after", "earliest", "--json").succeeded().out
     assert committed.commit_id in shown
 
 
-def test_a_client_that_is_not_let_in_says_so_in_one_line(server: Server) -> None:
+def test_a_refused_client_reports_the_reason_in_one_line(server: Server) -> None:
     plain, folder = server.url.partition("?")[0], tls_folder(server.record)
     ca, certificate = f"tls_ca={folder}/ca.pem", f"tls_certificate={folder}/client.pem"
     refused = {

@@ -72,7 +72,7 @@ def test_updates_renames_and_drops_arrive_from_every_kind_of_source(
     assert len(destination.run("changes", "--json").splitlines()) == head, "nothing new is not a commit"
 
 
-def test_versions_that_a_cut_metadata_log_does_not_tell_are_a_typed_gap(
+def test_versions_missing_from_a_truncated_metadata_log_are_a_typed_gap(
     server: FeedServer, source: SourceLake, tmp_path: Path
 ) -> None:
     """And those that it tells are commits, in order; the tables end as the source's."""
@@ -154,7 +154,7 @@ def test_bad_connectors_are_refused_and_nothing_is_written(server: FeedServer, t
     assert [one["name"] for one in destination.json("connector", "list")["connectors"]] == ["headwater"]
 
 
-def test_a_source_that_is_away_fails_its_own_job_alone(server: FeedServer, source: SourceLake, tmp_path: Path) -> None:
+def test_an_unavailable_source_fails_only_its_own_job(server: FeedServer, source: SourceLake, tmp_path: Path) -> None:
     destination = Destination(tmp_path, "file:///")
     destination.add("nessie", "http://127.0.0.1:9")
     destination.add("headwater", server.url)
@@ -197,7 +197,7 @@ def test_paused_connectors_rest_and_jobs_can_be_cancelled(server: FeedServer, tm
     assert destination.state("headwater")
 
 
-def test_a_job_with_a_scope_reads_these_tables_alone_and_a_source_with_a_log_takes_none(
+def test_a_job_with_a_scope_reads_only_these_tables_and_a_source_with_a_log_accepts_none(
     server: FeedServer, source: SourceLake, tmp_path: Path
 ) -> None:
     for namespace in ("near", "far"):

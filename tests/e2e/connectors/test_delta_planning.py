@@ -149,7 +149,7 @@ def test_files_are_left_out_by_statistics_and_never_one_that_holds_rows(lake: La
     assert found == wanted
 
 
-def test_a_deletion_vector_comes_before_its_file_and_one_that_cannot_be_told_is_refused(lake: Lake) -> None:
+def test_a_deletion_vector_precedes_its_file_and_an_unreadable_one_is_refused(lake: Lake) -> None:
     table = lake.write("vectors", {"id": [1, 2]})
     log = lake.folder / "shop" / "vectors" / "_delta_log"
     path = actions(log, 0, "add")[0]["path"]
@@ -189,7 +189,7 @@ def test_rights_masks_and_the_connector_itself_count(lake: Lake) -> None:
     assert refused(lambda: lake.plan("masked", reader)) is CODES.PERMISSION_DENIED
 
 
-def test_a_bundle_says_that_a_delta_table_cannot_be_told_and_not_that_it_is_not_there(lake: Lake) -> None:
+def test_a_bundle_reports_a_delta_table_as_an_error_and_not_as_missing(lake: Lake) -> None:
     lake.write("bundled", {"id": [1]})
     lake.reconcile()
     for plan_id in ("", lake.plan("bundled").id):

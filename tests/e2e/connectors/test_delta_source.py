@@ -75,7 +75,7 @@ def test_every_version_between_two_polls_is_one_commit_in_order(tmp_path: Path) 
     assert reconciled(destination)["committed"] == 0
 
 
-def test_drops_tables_made_again_and_moved_folders_are_recognised(tmp_path: Path) -> None:
+def test_drops_recreated_tables_and_moved_folders_are_recognized(tmp_path: Path) -> None:
     lake, destination = bridged(tmp_path)
     before = {one["key"][-1]: one["content_id"] for one in destination.json("snapshot")["entries"]}
     shutil.rmtree(lake / "shop" / "orders")

@@ -176,7 +176,7 @@ ATTEMPTS = [
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda one: one.name)
-def test_a_write_below_a_destination_is_refused_and_the_same_beside_it_is_not(port: GrpcRig, attempt: Attempt) -> None:
+def test_a_write_below_a_destination_is_refused_and_one_next_to_it_is_not(port: GrpcRig, attempt: Attempt) -> None:
     if attempt.name == "Nessie: delete":
         write(port, table("owned", "n"), table("free", "n"))
     before, files = head(port), metadata_files(port)
@@ -280,7 +280,7 @@ def test_moves_and_merges_of_branches_do_not_reach_below_a_destination(
     assert port.rig.get(f"{REFERENCES}/branch/main", root(port)).json()["commit_id"] == main
 
 
-def test_destinations_do_not_overlap_whichever_api_makes_the_second(port: GrpcRig) -> None:
+def test_destinations_do_not_overlap_whichever_api_creates_the_second(port: GrpcRig) -> None:
     for path in ((), ("owned",), ("owned", "below")):
         made = port.rig.ask("POST", "/manage/v1/alpha/connectors", token=root(port), json=body("second", *path))
         assert made.status_code == 409 and made.json()["field"] == "path", made.text

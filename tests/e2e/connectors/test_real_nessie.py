@@ -31,7 +31,7 @@ def ids(destination: Destination) -> dict[tuple[str, ...], str]:
     return {tuple(one["key"][1:]): one["content_id"] for one in destination.json("snapshot")["entries"]}
 
 
-def test_its_commits_arrive_once_in_order_with_renames_and_a_hash_that_is_gone_is_one_resync(
+def test_its_commits_arrive_once_in_order_with_renames_and_a_lost_hash_is_one_resync(
     lake: NessieLake, destination: Destination
 ) -> None:
     assert "followed commit by commit" in destination.run("connector", "validate", "n")

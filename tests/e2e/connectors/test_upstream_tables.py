@@ -87,7 +87,7 @@ def test_a_table_of_a_source_is_there_at_once_and_again_as_it_is_now(
     assert newer.table.resource_id == first.table.resource_id
 
 
-def test_what_cannot_be_observed_is_a_typed_refusal_and_writes_nothing(
+def test_a_table_that_cannot_be_observed_is_a_typed_refusal_and_writes_nothing(
     served: tuple[FeedServer, Any], source: SourceLake
 ) -> None:
     server, tables = served

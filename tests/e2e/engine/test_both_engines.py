@@ -70,7 +70,7 @@ def branch(lake: AnyCatalog, shared_lake: CatalogHandle) -> AnyBranch:
     return made
 
 
-def test_a_commit_says_what_it_became(branch: AnyBranch) -> None:
+def test_a_commit_returns_its_result(branch: AnyBranch) -> None:
     result = branch.commit([Delete((f"db{branch.name}", "u"))], author="ada", message="Drop u", request_id="drop-u")
     assert result.change is not None
     assert (result.change.author, result.change.message, result.change.request_id) == ("ada", "Drop u", "drop-u")
@@ -79,7 +79,7 @@ def test_a_commit_says_what_it_became(branch: AnyBranch) -> None:
     assert again.replayed and again.change == result.change
 
 
-def test_both_engines_tell_the_same_of_one_branch(
+def test_both_engines_return_the_same_objects_of_one_branch(
     branch: AnyBranch, shared_lake: CatalogHandle, remote_lake: RemoteCatalog
 ) -> None:
     local, remote = shared_lake.branch(branch.name), remote_lake.branch(branch.name)
@@ -112,7 +112,7 @@ def test_references_are_listed(lake: AnyCatalog, branch: AnyBranch) -> None:
     assert found == sorted(found), "branches by name, then tags by name"
 
 
-def test_all_conflicts_come_together(branch: AnyBranch) -> None:
+def test_all_conflicts_are_reported_together(branch: AnyBranch) -> None:
     with pytest.raises(CommitConflict) as refused:
         branch.commit(
             [Delete(("gone",)), Put((f"db{branch.name}", "t"), IcebergTable("s3://3"), expected=IcebergTable("s3://other"))]
@@ -147,7 +147,7 @@ def test_cursors_that_mean_nothing_are_refused(branch: AnyBranch, after: str) ->
         list(branch.changes(after))
 
 
-def test_cursors_of_all_kinds_continue_behind_what_they_name(branch: AnyBranch) -> None:
+def test_cursors_of_all_kinds_continue_after_what_they_name(branch: AnyBranch) -> None:
     all_of_it = list(branch.changes())
     assert [change.seq for change in all_of_it] == [1, 2, 3, 4]
     for after in (2, "2", all_of_it[1].entry_id, all_of_it[1].time):
@@ -181,7 +181,7 @@ def test_a_follower_sees_what_is_committed_later(branch: AnyBranch) -> None:
     assert len(seqs) == 3 and seqs == list(range(seqs[0], seqs[0] + 3))
 
 
-def test_an_async_follower_continues_behind_a_snapshot_without_a_seam(branch: AnyBranch) -> None:
+def test_an_async_follower_continues_after_a_snapshot_without_gap_or_overlap(branch: AnyBranch) -> None:
     snapshot = branch.snapshot()
     held = {entry.key for entry in snapshot}
 
@@ -216,14 +216,14 @@ def test_what_is_not_there_is_said(lake: AnyCatalog, lake_realm: Realm, branch: 
         branch.commit([])
 
 
-def test_realms_that_are_not_there_are_said(shared_feed: FeedServer, address: str) -> None:
+def test_missing_realms_are_reported(shared_feed: FeedServer, address: str) -> None:
     with headwater.connect(address) as remote, pytest.raises(RealmNotFound):
         remote.realm("nowhere")
     with headwater.open(shared_feed.store_url) as local, pytest.raises(RealmNotFound):
         local.realm("nowhere")
 
 
-def test_a_cursor_beyond_the_head_is_behind_and_not_expired(branch: AnyBranch, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cursor_beyond_the_head_is_ahead_and_not_expired(branch: AnyBranch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.consumers.backoff.BEHIND_TRIES_MAX", 2)
     with pytest.raises(CursorAhead):
         list(branch.changes(1_000))

@@ -59,7 +59,7 @@ def test_a_content_id_survives_updates_and_renames_but_not_a_drop(lake: Lake) ->
     assert lake.entries(prefix=("db",))[0].content_id != first
 
 
-def test_all_conflicts_of_a_commit_come_together_and_nothing_of_it_is_applied(lake: Lake) -> None:
+def test_all_conflicts_of_a_commit_are_reported_together_and_nothing_of_it_is_applied(lake: Lake) -> None:
     lake.namespace("db")
     lake.put("db", "t")
     before = lake.refs.get("main")
@@ -151,7 +151,7 @@ def test_a_base_commit_outside_of_the_branch_or_below_its_floor_is_unexpected(la
     assert kinds_and_keys(refused.value) == {("UNEXPECTED_HASH", ())}
 
 
-def test_reads_alone_add_no_entry_and_say_where_the_head_is(lake: Lake) -> None:
+def test_a_commit_of_reads_adds_no_entry_and_returns_the_head(lake: Lake) -> None:
     lake.put("t")
     head = lake.refs.get("main")
     result = lake.commit(Unchanged(("t",), IcebergTable("s3://one")))
@@ -174,7 +174,7 @@ def test_the_same_request_id_is_committed_once(lake: Lake) -> None:
     assert lake.refs.get("main").seq == 2
 
 
-def test_types_that_nobody_knows_are_carried(lake: Lake) -> None:
+def test_unknown_types_are_preserved(lake: Lake) -> None:
     paimon = OtherContent("PAIMON_TABLE", {"path": "s3://p", "levels": [1, 2]})
     lake.commit(Put(("p",), paimon))
     (entry,) = lake.entries()
@@ -270,7 +270,7 @@ def test_a_base_commit_that_the_same_batch_assigned_away_is_unexpected(lake: Lak
     assert isinstance(refused, CommitConflict) and kinds_and_keys(refused) == {("UNEXPECTED_HASH", ())}
 
 
-def test_a_commit_behind_the_delete_of_its_branch_in_one_batch_finds_no_branch(lake: Lake) -> None:
+def test_a_commit_after_the_delete_of_its_branch_in_one_batch_finds_no_branch(lake: Lake) -> None:
     lake.refs.create("dev", meta=META)
     commit = CatalogCommit(lake.kernel, [Put(("x",), IcebergTable("s3://1"))], META)
     deleted, refused = lake.together("dev", DeleteReference(META), commit)

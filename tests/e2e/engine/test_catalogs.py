@@ -29,7 +29,7 @@ def kernel(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RealmKern
         yield store.kernel("test#01")
 
 
-def test_a_catalog_comes_with_its_default_branch(kernel: RealmKernel) -> None:
+def test_a_catalog_is_created_with_its_default_branch(kernel: RealmKernel) -> None:
     catalogs = Catalogs(kernel)
     lake = catalogs.create("lake", storage_root="s3://lake", meta=CommitMeta("ada"))
     assert (lake.id, lake.status, lake.created_by, lake.storage_root) == (1, "ACTIVE", "ada", "s3://lake")
@@ -51,7 +51,7 @@ def test_a_catalog_that_is_there_is_not_created_again(kernel: RealmKernel) -> No
 
 
 @pytest.mark.parametrize("crash_at", ["before the branch", "before it is opened"])
-def test_creating_it_again_completes_what_a_crash_left(
+def test_creating_a_catalog_again_completes_what_a_crash_left(
     kernel: RealmKernel, crash_at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     catalogs = Catalogs(kernel)
@@ -84,7 +84,7 @@ def test_many_that_create_one_catalog_at_once_agree_on_it(kernel: RealmKernel) -
     assert catalogs.references(made[0]).get("main").seq == 1
 
 
-def test_a_dropped_catalog_takes_no_commits_and_its_name_is_free(tmp_path: Path) -> None:
+def test_a_dropped_catalog_accepts_no_commits_and_its_name_is_free(tmp_path: Path) -> None:
     with open_lake(embedded_url("sqlite", tmp_path)) as lake:
         lake.put("t")
         lake.refs.create("dev", meta=META)

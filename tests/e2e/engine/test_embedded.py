@@ -81,7 +81,7 @@ def test_changes_are_every_entry_once_and_in_order(lake: CatalogHandle) -> None:
     assert [change.seq for change in main.changes(commits[-3])] == [250, 251]
 
 
-def test_a_filter_leaves_out_what_was_not_asked_for_and_still_ends(lake: CatalogHandle) -> None:
+def test_a_filter_excludes_other_changes_and_still_ends(lake: CatalogHandle) -> None:
     main = lake.branch()
     for n in range(30):
         put(main, f"t{n % 3}", version=n)
@@ -260,7 +260,7 @@ def backend_of(engine: Headwater) -> CountingBackend:
     return engine.store.backend
 
 
-def test_a_poll_at_the_head_touches_no_database(counted: Callable[[StoreOptions], Headwater]) -> None:
+def test_a_poll_at_the_head_does_not_access_the_database(counted: Callable[[StoreOptions], Headwater]) -> None:
     with counted(NEVER) as engine:
         lake = engine.realm().catalog("lake")
         main, feed = lake.branch(), lake.realm.feed
@@ -275,7 +275,7 @@ def test_a_poll_at_the_head_touches_no_database(counted: Callable[[StoreOptions]
         assert backend_of(engine).calls == before
 
 
-def test_a_poll_behind_a_fresh_commit_of_this_process_touches_no_database(
+def test_a_poll_after_a_commit_of_this_process_does_not_access_the_database(
     counted: Callable[[StoreOptions], Headwater],
 ) -> None:
     with counted(NEVER) as engine:
@@ -346,7 +346,7 @@ def long_log(embedded_url: str) -> str:
 UNCACHED = StoreOptions(cache_bytes=0)
 
 
-def test_a_slow_reader_that_history_was_cut_under_is_told_so(long_log: str) -> None:
+def test_a_slow_reader_of_truncated_history_gets_a_typed_error(long_log: str) -> None:
     with headwater.open(long_log, options=UNCACHED) as ours, headwater.open(long_log, options=UNCACHED) as theirs:
         main = ours.realm().catalog("lake").branch()
         reading = main.changes()
@@ -392,7 +392,7 @@ def test_readers_that_race_with_cuts_never_skip_an_entry(long_log: str) -> None:
         assert expired["no"] >= 2 and expired.total() == len(starts)
 
 
-def test_a_snapshot_of_a_state_that_was_cut_off_is_expired(long_log: str) -> None:
+def test_a_snapshot_of_a_truncated_state_is_expired(long_log: str) -> None:
     with headwater.open(long_log, options=UNCACHED) as engine:
         lake = engine.realm().catalog("lake")
         old = list(lake.branch().changes())[200]

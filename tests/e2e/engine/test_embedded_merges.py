@@ -66,7 +66,7 @@ def check_large_merge(engine: Headwater, head_before: str, keys: int) -> None:
 # ── what a merge brings ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_merge_brings_puts_deletions_and_renames_since_both_diverged(lake: CatalogHandle) -> None:
+def test_a_merge_applies_puts_deletions_and_renames_since_both_diverged(lake: CatalogHandle) -> None:
     main = lake.branch()
     put(main, "kept", "gone", "moved", "mine")
     dev = lake.create_branch("dev")
@@ -87,7 +87,7 @@ def test_a_renamed_table_keeps_its_content_id_through_a_merge(lake: CatalogHandl
     assert before is not None and after is not None and before.content_id == after.content_id
 
 
-def test_all_conflicts_come_together_and_nothing_is_written(lake: CatalogHandle) -> None:
+def test_all_conflicts_are_reported_together_and_nothing_is_written(lake: CatalogHandle) -> None:
     main = lake.branch()
     put(main, "a", "b", "c")
     dev = lake.create_branch("dev")
@@ -122,7 +122,7 @@ def test_rules_decide_key_by_key(lake: CatalogHandle) -> None:
     assert values(lake, "main") == {"a": "dev", "b": "main"}
 
 
-def test_a_dry_run_writes_nothing_and_tells_the_same(lake: CatalogHandle) -> None:
+def test_a_dry_run_writes_nothing_and_gives_the_same_answer(lake: CatalogHandle) -> None:
     main = lake.branch()
     put(main, "a")
     put(lake.create_branch("dev"), "a", "b", to="dev")
@@ -199,7 +199,7 @@ def test_branches_merged_crosswise_agree_and_continue(lake: CatalogHandle) -> No
     assert values(lake, "main") == values(lake, "dev") == {"x": "later", "y": "dev", "z": "1"}
 
 
-def test_what_was_taken_back_behind_a_crosswise_merge_is_not_missed(lake: CatalogHandle) -> None:
+def test_a_revert_after_a_crosswise_merge_is_not_missed(lake: CatalogHandle) -> None:
     main = lake.branch()
     put(main, "x", "y")
     dev = lake.create_branch("dev")
@@ -211,7 +211,7 @@ def test_what_was_taken_back_behind_a_crosswise_merge_is_not_missed(lake: Catalo
     assert values(lake, "main") == {"x": "1", "y": "2"}
 
 
-def test_a_conflict_behind_a_crosswise_merge_is_still_one(lake: CatalogHandle) -> None:
+def test_a_conflict_after_a_crosswise_merge_is_still_a_conflict(lake: CatalogHandle) -> None:
     main = lake.branch()
     put(main, "x", "y")
     dev = lake.create_branch("dev")
@@ -273,7 +273,7 @@ def test_an_id_under_which_something_else_has_landed_is_refused_for_a_merge_or_t
         lake.transplant(["main"], request_id="free")
 
 
-def test_what_has_no_common_history_is_merged_from_the_empty_state(lake: CatalogHandle) -> None:
+def test_branches_without_common_history_merge_from_the_empty_state(lake: CatalogHandle) -> None:
     put(lake.branch(), "a")
     lake.references.create("island", None, meta=CommitMeta("ada"))
     put(lake.branch("island"), "b")
@@ -301,7 +301,7 @@ def test_a_merge_keeps_every_key_in_a_namespace(lake: CatalogHandle) -> None:
 # ── transplant ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_transplanted_commits_keep_author_and_message_and_come_all_or_none(lake: CatalogHandle) -> None:
+def test_transplanted_commits_keep_author_and_message_and_apply_all_or_none(lake: CatalogHandle) -> None:
     main = lake.branch()
     put(main, "a")
     dev = lake.create_branch("dev")

@@ -58,7 +58,7 @@ def polls(watch: HeadWatch, count: int) -> None:
         until(lambda before=before: watch._polled_at != before)  # type: ignore[misc]
 
 
-def test_commits_of_a_writer_whose_clock_is_hours_behind_are_seen(engines: tuple[Headwater, Headwater]) -> None:
+def test_commits_of_a_writer_whose_clock_is_hours_slow_are_seen(engines: tuple[Headwater, Headwater]) -> None:
     writer, reader = engines
     main, watch = writer.realm().catalog("lake").branch(), reader.realm().feed._watch
     watch.head(main.pointer)

@@ -15,7 +15,7 @@ from tests.support.fixtures.catalog_lake import META, open_lake
 
 
 @pytest.mark.parametrize("waiting", [1, 2, 3, 7, 24, 25, 26, 60])
-def test_a_merge_behind_commits_of_its_own_batch_finds_the_base(waiting: int) -> None:
+def test_a_merge_after_commits_of_its_own_batch_finds_the_base(waiting: int) -> None:
     with open_lake(f"memory://merge-behind-{waiting}") as lake:
         lake.put("t")
         lake.refs.create("dev", meta=META)

@@ -41,7 +41,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lake]:
 # ── moves ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_every_move_is_an_entry_with_who_when_and_what(lake: Lake) -> None:
+def test_every_move_is_an_entry_with_author_time_and_change(lake: Lake) -> None:
     first = lake.put("t")
     second = lake.put("u")
     bob = CommitMeta("bob", "For the release", {"ticket": "7"})
@@ -181,7 +181,7 @@ def test_specs_lead_over_bases_of_branches(lake: Lake) -> None:
             lake.refs.resolve(outside)
 
 
-def test_the_second_parent_is_what_was_merged_in(lake: Lake) -> None:
+def test_the_second_parent_is_the_merged_commit(lake: Lake) -> None:
     lake.put("t")
     lake.refs.create("dev", meta=META)
     lake.put("u", on="dev")
@@ -247,7 +247,7 @@ def test_bad_names_are_refused(lake: Lake, name: str) -> None:
 # ── floors ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_was_cut_is_expired_and_never_skipped(lake: Lake) -> None:
+def test_truncated_history_is_expired_and_never_skipped(lake: Lake) -> None:
     commits = [lake.put("t", location=f"s3://{number}") for number in range(10)]
     lake.refs.create("dev", "main~2", meta=META)
     lake.put("t", on="dev")
@@ -262,7 +262,7 @@ def test_what_was_cut_is_expired_and_never_skipped(lake: Lake) -> None:
         assert (len(kept), is_cut) == (count, True)
 
 
-def test_a_base_that_was_cut_after_it_was_found_is_refused(lake: Lake) -> None:
+def test_a_base_that_was_truncated_after_it_was_found_is_refused(lake: Lake) -> None:
     for number in range(5):
         lake.put("t", location=f"s3://{number}")
     found = lake.refs.resolve("main~4")
@@ -357,7 +357,7 @@ def test_commits_between_two_pages_of_the_reference_log_move_nothing(lake: Lake)
     assert rest.next_token is None
 
 
-def test_entries_of_one_time_are_told_apart_by_pointer(tmp_path: Path) -> None:
+def test_entries_of_one_time_are_distinguished_by_pointer(tmp_path: Path) -> None:
     clock = ManualClock()
     with open_lake(embedded_url("memory", tmp_path), clock) as lake:
         clock.move(60)

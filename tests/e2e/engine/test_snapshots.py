@@ -47,7 +47,7 @@ def test_every_page_size_gives_all_keys_in_order(lake: Lake) -> None:
         assert [entry.key for entry in lake.entries(prefix=("acc",), limit=limit)] == below
 
 
-def test_one_level_is_listed_without_what_lies_deeper(lake: Lake) -> None:
+def test_one_level_is_listed_without_deeper_ones(lake: Lake) -> None:
     keys = fill(lake)
     at = lake.refs.resolve("main").logged
     for prefix in ((), ("acc",), ("acc", "in"), ("nowhere",)):
@@ -128,7 +128,7 @@ def test_tokens_of_elsewhere_are_refused(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("gone", [CONTENT.name, STRIPE.name, "entry"])
-def test_a_state_of_which_a_part_is_gone_is_expired_and_never_given_out_in_part(tmp_path: Path, gone: str) -> None:
+def test_a_state_with_a_missing_part_is_expired_and_never_served_in_part(tmp_path: Path, gone: str) -> None:
     """Once a sweep has taken anything of it; another process, so that no cache hides the loss."""
     url = embedded_url("sqlite", tmp_path)
     with open_lake(url) as lake:

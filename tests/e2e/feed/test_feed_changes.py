@@ -59,7 +59,7 @@ def test_every_page_size_gives_the_same_entries_in_one_chain(branch: FeedBranch)
         assert seqs == list(range(1, 27))
 
 
-def test_after_is_exclusive_whatever_it_is(branch: FeedBranch) -> None:
+def test_after_is_exclusive_for_every_kind_of_cursor(branch: FeedBranch) -> None:
     branch.commit("db")
     second = branch.commit("db.a")
     time_between = second["change"]["time"]
@@ -82,7 +82,7 @@ def test_commits_of_another_process_are_seen_and_asked_for_by_id_at_once(branch:
     assert [change["entry_id"] for change in waited["changes"]] == [made.commit_id]
 
 
-def test_a_long_poll_comes_back_with_the_first_change(branch: FeedBranch) -> None:
+def test_a_long_poll_returns_with_the_first_change(branch: FeedBranch) -> None:
     committed = threading.Timer(0.3, branch.commit, ["db"])
     committed.start()
     started = time.monotonic()
@@ -124,7 +124,7 @@ def test_an_entity_tag_never_hides_entries_that_its_page_did_not_have(branch: Fe
     assert newer.status_code == 200 and [change["seq"] for change in newer.json()["changes"]] == [1, 2, 3]
 
 
-def test_a_filtered_reader_advances_over_what_it_does_not_see(branch: FeedBranch) -> None:
+def test_a_filtered_reader_advances_over_hidden_changes(branch: FeedBranch) -> None:
     branch.commit("a", "b")
     for n in range(5):
         branch.commit(f"b.t{n}")
@@ -211,7 +211,7 @@ def test_a_page_ends_at_its_bound_in_bytes_and_never_inside_a_change(branch: Fee
     assert [change["seq"] for page in pages(branch, limit=1000) for change in page["changes"]] == list(range(1, 15))
 
 
-def test_expired_reset_and_behind_are_three_answers(branch: FeedBranch, new_branch: Callable[[], FeedBranch]) -> None:
+def test_expired_reset_and_ahead_are_three_answers(branch: FeedBranch, new_branch: Callable[[], FeedBranch]) -> None:
     branch.commit("db")
     cursors = [branch.changes(limit=n)["cursor"] for n in (1, 2)]
     for n in range(4):
@@ -238,7 +238,7 @@ def test_expired_reset_and_behind_are_three_answers(branch: FeedBranch, new_bran
     assert (behind.status_code, behind.json()["code"], behind.headers["retry-after"]) == (503, "CURSOR_AHEAD", "1")
 
 
-def test_a_cut_that_races_slow_readers_gives_410_and_never_a_hole(branch: FeedBranch) -> None:
+def test_a_truncation_that_races_slow_readers_gives_410_and_never_a_gap(branch: FeedBranch) -> None:
     branch.commit("db")
     for n in range(60):
         branch.commit(f"db.t{n % 7}")

@@ -127,7 +127,7 @@ def test_pointers_of_every_kind_can_be_followed(shared_feed: FeedServer, history
     assert {pointer: changes[-1].seq for pointer, changes in history.items()} == listed
 
 
-def test_a_filtered_reader_advances_over_what_it_does_not_see(shared_lake: CatalogHandle, shared_feed: FeedServer) -> None:
+def test_a_filtered_reader_advances_over_hidden_changes(shared_lake: CatalogHandle, shared_feed: FeedServer) -> None:
     branch = shared_lake.create_branch("filtered")
     for number in range(30):
         branch.commit([Put((f"other{number}",), IcebergTable("s3://x"))])
@@ -168,7 +168,7 @@ def raise_floor(kernel: RealmKernel, pointer: str, floor: int) -> None:
 
 
 @pytest.mark.parametrize("transport", ["poll", "sse", "async poll", "async sse"])
-def test_history_that_is_gone_is_a_typed_error_with_the_way_out(
+def test_truncated_history_is_a_typed_error_with_a_remedy(
     shared_lake: CatalogHandle, shared_feed: FeedServer, transport: str
 ) -> None:
     branch = shared_lake.create_branch(f"cut-{transport.replace(' ', '-')}")
@@ -257,7 +257,7 @@ def test_a_follower_continues_when_the_server_is_killed_and_started_again(own_se
 
 
 @pytest.mark.parametrize("flags", [(), ("--stream",)], ids=["poll", "sse"])
-def test_a_consumer_killed_and_restarted_neither_skips_nor_doubles(own_server: ServedStore, flags: tuple[str, ...]) -> None:
+def test_a_consumer_killed_and_restarted_neither_skips_nor_repeats(own_server: ServedStore, flags: tuple[str, ...]) -> None:
     with headwater.connect(own_server.url) as remote:
         branch = remote.realm().catalog("lake").branch()
         cursor, seen = str(branch.info().seq), list[str]()
@@ -304,7 +304,7 @@ def test_a_poller_with_nothing_new_is_answered_with_304(own_server: ServedStore)
     assert statuses[-1] == 304
 
 
-def test_a_poller_is_told_at_once_where_it_begins(own_server: ServedStore) -> None:
+def test_a_poller_gets_its_starting_cursor_at_once(own_server: ServedStore) -> None:
     """An answer that comes after a wait can be lost with what happened meanwhile; the next `latest` would skip that."""
     waits: list[str | None] = []
     with httpx.Client(event_hooks={"request": [lambda request: waits.append(request.url.params.get("wait"))]}) as client:

@@ -36,7 +36,7 @@ def test_the_same_key_commits_once(branch: FeedBranch) -> None:
         assert bad.status_code == 400, key
 
 
-def test_conflicts_come_together_with_kind_and_key(branch: FeedBranch) -> None:
+def test_conflicts_are_reported_together_with_kind_and_key(branch: FeedBranch) -> None:
     branch.commit("db", "db.t")
     refused = branch.http.post(
         "/commit",
@@ -132,7 +132,7 @@ def test_a_body_over_the_limit_is_refused_and_the_server_continues(branch: FeedB
     branch.commit("still-here")
 
 
-def test_a_key_that_came_with_another_content_or_message_is_refused(branch: FeedBranch) -> None:
+def test_a_key_used_with_another_content_or_message_is_refused(branch: FeedBranch) -> None:
     branch.commit("a", http_headers={"Idempotency-Key": "once"}, message="m")
     assert branch.commit("a", http_headers={"Idempotency-Key": "once"}, message="m")["replayed"]
     body = {"catalog": "lake", "branch": branch.name, "message": "m", "operations": [put("a")]}

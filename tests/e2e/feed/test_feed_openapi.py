@@ -32,7 +32,7 @@ EXAMPLES = 100 if SOAK else 5
 """Of each operation, once such as fit the description and once such as do not."""
 
 
-def test_the_description_is_what_the_server_serves(shared_feed: FeedServer) -> None:
+def test_the_description_matches_the_served_routes(shared_feed: FeedServer) -> None:
     served = httpx.get(f"{shared_feed.url}/openapi.json")
     assert served.headers["content-type"] == "application/json"
     assert served.json() == msgspec.to_builtins(msgspec.json.decode(msgspec.json.encode(openapi(route_table()))))
@@ -81,7 +81,7 @@ def test_answers_are_of_the_described_types(branch: FeedBranch) -> None:
         assert set(msgspec.to_builtins(decoded)) >= set(answer.json()) - {"next_token"}, type
 
 
-def test_nothing_that_fits_or_nearly_fits_the_description_is_a_500(shared_feed: FeedServer) -> None:
+def test_no_valid_or_nearly_valid_request_is_a_500(shared_feed: FeedServer) -> None:
     schema = schemathesis.openapi.from_dict(openapi(route_table()))
     asked = 0
     statuses: set[int] = set()
@@ -130,7 +130,7 @@ def test_nothing_that_fits_or_nearly_fits_the_description_is_a_500(shared_feed: 
 @settings(
     max_examples=500 if SOAK else 60, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
 )
-def test_no_request_whatever_it_is_made_of_is_a_500(
+def test_no_random_request_is_a_500(
     shared_feed: FeedServer, path: str, query: dict[str, str], body: bytes, method: str, route: str
 ) -> None:
     query.pop("wait", None)

@@ -29,7 +29,7 @@ def metric(text: str, name: str) -> float:
     return sum(found)
 
 
-def test_dev_makes_what_it_promises_and_keeps_what_is_there(tmp_path: Path) -> None:
+def test_dev_creates_what_it_promises_and_keeps_existing_data(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/lake.db"
     with feed_server(url) as server, server.client() as http:
         assert [p["name"] for p in http.get("/pointers", params={"prefix": "cat/"}).json()["pointers"]] == ["cat/1/heads/main"]
@@ -53,7 +53,7 @@ def test_dev_makes_what_it_promises_and_keeps_what_is_there(tmp_path: Path) -> N
         (["--store", "sqlite:////nowhere/at/all/lake.db", "serve", "--dev"], "STORE"),
     ],
 )
-def test_what_must_not_be_served_is_one_line(arguments: list[str], said: str) -> None:
+def test_invalid_serve_options_are_one_line(arguments: list[str], said: str) -> None:
     run = run_cli(*arguments)
     last = run.err.strip().splitlines()[-1]
     assert run.code == 2 and said in last and "Traceback" not in run.err, run.err
@@ -73,7 +73,7 @@ def test_the_plain_pages_answer(shared_feed: FeedServer) -> None:
         assert path in front.text and httpx.get(shared_feed.url + path).status_code == 200
 
 
-def test_metrics_count_what_happens(branch: FeedBranch) -> None:
+def test_metrics_count_events(branch: FeedBranch) -> None:
     def text() -> str:
         return httpx.get(f"{branch.server.url}/metrics").text
 
@@ -105,7 +105,7 @@ def test_metrics_count_what_happens(branch: FeedBranch) -> None:
         assert f"# TYPE {family} gauge" in after
 
 
-def test_a_request_id_goes_in_comes_out_and_is_made_if_missing(branch: FeedBranch) -> None:
+def test_a_request_id_is_returned_and_generated_if_missing(branch: FeedBranch) -> None:
     for path in ("/pointers", "/nothing", "/changes?pointer=catalogs", "/stream?pointer=none"):
         answer = branch.http.get(path, headers={"X-Request-ID": "abc-1"})
         assert answer.headers["x-request-id"] == "abc-1"
@@ -117,7 +117,7 @@ def test_a_request_id_goes_in_comes_out_and_is_made_if_missing(branch: FeedBranc
         assert made != bad and len(made) == 16
 
 
-def test_spans_leave_when_they_are_asked_for(tmp_path: Path) -> None:
+def test_spans_are_exported_when_enabled(tmp_path: Path) -> None:
     trace = "4bf92f3577b34da6a3ce929d0e0e4736"
     with feed_server(f"sqlite:///{tmp_path}/lake.db", settings={"traces": "stderr"}) as server, server.client() as http:
         body = {"catalog": "lake", "operations": [{"op": "put", "key": ["db"], "type": "NAMESPACE", "content": {}}]}
@@ -217,7 +217,7 @@ def test_workers_and_servers_on_one_store_behave_as_one(fresh_postgres: FreshUrl
         assert again["replayed"] and again["commit_id"] == retried["commit_id"]
 
 
-def test_metrics_of_all_workers_come_from_whichever_is_asked(tmp_path: Path) -> None:
+def test_any_worker_serves_the_metrics_of_all(tmp_path: Path) -> None:
     with feed_server(f"sqlite:///{tmp_path}/lake.db", "--workers", "2") as server:
         for _ in range(40):
             httpx.get(f"{server.feed}/pointers")
@@ -252,7 +252,7 @@ def workers_of(server: FeedServer) -> list[int]:
     return [line["worker"] for line in server.log if line["message"] == "serving"]
 
 
-def test_the_server_says_where_everything_is_when_it_is_there(shared_feed: FeedServer) -> None:
+def test_the_server_prints_its_addresses_when_it_is_ready(shared_feed: FeedServer) -> None:
     deadline = time.monotonic() + 60
     while "metrics" not in shared_feed.log_text:
         assert time.monotonic() < deadline, shared_feed.log_text
@@ -261,5 +261,5 @@ def test_the_server_says_where_everything_is_when_it_is_there(shared_feed: FeedS
     assert "no token is asked for" in shown and f"{shared_feed.url}/iceberg" in shown and "/openapi.json" in shown
 
 
-def test_a_server_that_cannot_start_says_nothing_but_why(tmp_path: Path) -> None:
+def test_a_server_that_cannot_start_prints_only_the_reason(tmp_path: Path) -> None:
     assert "STORE_NOT_CREATED" in run_cli("serve", "--store", f"sqlite:///{tmp_path}/none.db").error

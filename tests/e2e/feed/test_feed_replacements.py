@@ -70,7 +70,7 @@ def replaced(request: pytest.FixtureRequest, shared_lake: CatalogHandle, brought
     return Replaced(branch, table.operations[1].content_id, newest(branch))
 
 
-def test_what_is_replaced_ends_with_an_operation_of_its_own(replaced: Replaced) -> None:
+def test_replaced_content_ends_with_its_own_operation(replaced: Replaced) -> None:
     ended, begun = replaced.change.operations
     assert (ended.op, ended.key, ended.content_id, ended.type) == (Op.DELETE, KEY, replaced.table_id, "ICEBERG_TABLE")
     assert (begun.op, begun.key, begun.before) == (Op.PUT, KEY, None) and begun.content_id != replaced.table_id

@@ -98,7 +98,7 @@ def test_an_id_names_its_change_if_it_is_in_the_log(branch: FeedBranch) -> None:
         assert (bad.status_code, bad.json()["field"]) == (400, "id"), id
 
 
-def test_large_values_come_whole(branch: FeedBranch) -> None:
+def test_large_values_are_returned_whole(branch: FeedBranch) -> None:
     operation = put("big", metadata_location="s3://" + "é" * 3_000)
     operation["key"], operation["type"] = ["big"], "ICEBERG_TABLE"
     operation["content"] = {"metadata_location": "s3://" + "é" * 3_000}

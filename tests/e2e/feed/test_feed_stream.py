@@ -39,7 +39,7 @@ def accepted(chain: Chain, event: Event) -> list[int]:
     return [change.seq for change in chain.accept(frame)]
 
 
-def test_a_stream_sends_what_was_and_what_comes_once_and_in_order(branch: FeedBranch) -> None:
+def test_a_stream_sends_past_and_new_entries_once_and_in_order(branch: FeedBranch) -> None:
     for n in range(5):
         branch.commit(f"n{n}")
     chain, seqs = Chain(branch.pointer, 0), []
@@ -53,7 +53,7 @@ def test_a_stream_sends_what_was_and_what_comes_once_and_in_order(branch: FeedBr
     assert seqs == list(range(1, 37))
 
 
-def test_a_reader_that_comes_back_misses_nothing(branch: FeedBranch) -> None:
+def test_a_reader_that_reconnects_misses_nothing(branch: FeedBranch) -> None:
     branch.commit("a")
     with stream(branch.http, pointer=branch.pointer) as coming:
         last = next(coming)
@@ -99,7 +99,7 @@ def test_one_stream_carries_several_pointers(new_branch: Callable[[], FeedBranch
         assert [change["pointer"] for change in next(coming).data["changes"]] == [one.pointer]
 
 
-def test_what_cannot_continue_is_refused_before_the_stream_begins(branch: FeedBranch) -> None:
+def test_a_cursor_that_cannot_continue_is_refused_before_the_stream_begins(branch: FeedBranch) -> None:
     branch.commit("a")
     branch.commit("b")
     cut(branch.handle._kernel, branch.pointer, 3)
@@ -167,7 +167,7 @@ def unchunked(connection: socket.socket) -> bytes:
     return body
 
 
-def test_a_cut_under_a_stream_ends_it_with_the_way_out(tmp_path: Path) -> None:
+def test_a_truncation_under_a_stream_ends_it_with_a_remedy(tmp_path: Path) -> None:
     """The reader stalls in the middle of history; meanwhile that history is cut and its entries are swept."""
     settings = {"feed_cache_bytes": 0, "cache_bytes": 0, "stream_stall_seconds": 60}
     with (
@@ -197,7 +197,7 @@ def test_a_cut_under_a_stream_ends_it_with_the_way_out(tmp_path: Path) -> None:
         assert seqs == list(range(1, len(seqs) + 1)) and len(seqs) < 54, "no hole before the end"
 
 
-def test_a_stopping_server_tells_its_readers_and_finishes_what_it_accepted(tmp_path: Path) -> None:
+def test_a_stopping_server_notifies_its_readers_and_finishes_accepted_requests(tmp_path: Path) -> None:
     with feed_server(f"sqlite:///{tmp_path}/lake.db") as server, server.client() as http, server.client() as writer:
         pointer = http.get("/pointers", params={"prefix": "cat/"}).json()["pointers"][0]["name"]
         acknowledged: list[str] = []

@@ -74,7 +74,7 @@ def test_a_version_of_a_subscription_that_was_recreated_is_stale(branch: FeedBra
     assert acknowledge(branch, name, page["acknowledge"]).status_code == 409
 
 
-def test_creating_the_same_again_is_not_a_fault_and_something_else_is(branch: FeedBranch, name: str) -> None:
+def test_creating_the_same_again_is_no_error_and_something_else_is(branch: FeedBranch, name: str) -> None:
     made = create(branch, name)
     body = {"pointers": [branch.pointer], "after": "latest"}
     again = branch.http.put(f"/subscriptions/{name}", json=body)

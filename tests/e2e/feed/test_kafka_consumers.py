@@ -115,7 +115,7 @@ def read(
     return asyncio.run(reading())
 
 
-def test_what_the_topic_gives_equals_the_log_of_every_pointer(published: Published) -> None:
+def test_the_topic_equals_the_log_of_every_pointer(published: Published) -> None:
     found = read(published)
     assert by_pointer(found) == published.log
     assert {change.kind for change in found} == set(Kind)
@@ -126,7 +126,7 @@ def test_single_pointers_can_be_picked(published: Published) -> None:
     assert read(published, pointers=(main,)) == published.log[main]
 
 
-def test_a_group_continues_behind_what_it_acknowledged_without_skip_or_double(published: Published) -> None:
+def test_a_group_continues_after_what_it_acknowledged_without_skip_or_duplicate(published: Published) -> None:
     count = sum(len(changes) for changes in published.log.values())
     found: list[Change] = []
     while len(found) < count:
@@ -145,7 +145,7 @@ def test_a_group_read_in_portions_gives_each_change_once(published: Published) -
     assert [change for portion in found for change in portion] == wanted
 
 
-def test_what_was_not_acknowledged_comes_again(published: Published) -> None:
+def test_unacknowledged_changes_are_delivered_again(published: Published) -> None:
     assert len(read(published, 10, acknowledge=False, group="careless")) == 10
     assert by_pointer(read(published, group="careless")) == published.log
 
@@ -205,7 +205,7 @@ def test_two_readers_of_a_group_share_the_partitions_and_miss_nothing(published:
     assert {pointer: without_repeats(changes, published.log[pointer]) for pointer, changes in found.items()} == published.log
 
 
-def test_what_the_topic_has_lost_is_repaired_from_the_log(published: Published) -> None:
+def test_records_that_the_topic_has_lost_are_read_from_the_log(published: Published) -> None:
     """A group whose kept position lies before its offset, as if the records between had been lost."""
     main = published.log[published.lake.branch().pointer]
     start = main[1]
@@ -226,7 +226,7 @@ def test_what_the_topic_has_lost_is_repaired_from_the_log(published: Published) 
     assert any(from_seq == start.seq and to_seq > from_seq for _, from_seq, to_seq in log.asked), "there was no gap"
 
 
-def test_a_reader_can_begin_behind_any_commit(published: Published) -> None:
+def test_a_reader_can_begin_after_any_commit(published: Published) -> None:
     main = published.log[published.lake.branch().pointer]
     start = main[len(main) // 2]
     found = by_pointer(read(published, from_commit=start.entry_id))
@@ -253,7 +253,7 @@ def test_a_change_too_large_for_kafka_needs_a_log(published: Published) -> None:
         asyncio.run(reading())
 
 
-def test_realms_and_brokers_that_are_not_there_are_said(published: Published) -> None:
+def test_missing_realms_and_brokers_are_reported(published: Published) -> None:
     async def opening(bootstrap: str, realm: str) -> None:
         async with KafkaReader(KafkaSource(bootstrap=bootstrap, realm=realm)):
             pass

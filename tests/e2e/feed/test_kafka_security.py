@@ -57,7 +57,7 @@ def run(url: str, given: Given, *arguments: str) -> CliRun:
 
 
 @pytest.mark.parametrize("how", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "certificate"])
-def test_publisher_and_readers_are_let_in_by_the_same_settings(url: str, broker: ServerRecord, how: str) -> None:
+def test_publisher_and_readers_connect_with_the_same_settings(url: str, broker: ServerRecord, how: str) -> None:
     with settings_for(broker, how) as given:
         address = given["kafka_bootstrap"]
         assert run(url, given, "publish", "--kafka", address, "--once", "--tables").code == 0
@@ -82,7 +82,7 @@ def run_on(url: str, given: Given, command: str, bootstrap: str) -> CliRun:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_client_that_is_not_let_in_says_so_in_one_line(url: str, broker: ServerRecord, command: str) -> None:
+def test_a_refused_client_reports_the_reason_in_one_line(url: str, broker: ServerRecord, command: str) -> None:
     user, certificate, folder = user_settings(broker), certificate_settings(broker), tls_folder(broker)
     refused: list[tuple[Given, str]] = [
         ({**user, "kafka_sasl_password": "wrong"}, "kafka_sasl_password"),
@@ -97,7 +97,7 @@ def test_a_client_that_is_not_let_in_says_so_in_one_line(url: str, broker: Serve
         assert field in found.error, (given, found.error)
 
 
-def test_a_plaintext_client_is_told_that_the_broker_wants_more(url: str, broker: ServerRecord) -> None:
+def test_a_plaintext_client_gets_the_security_protocol_as_remedy(url: str, broker: ServerRecord) -> None:
     found = run(url, {}, "subscribe", "--kafka", broker.address)
     assert "KAFKA_UNAVAILABLE" in found.error and "kafka_security_protocol" in found.error
 

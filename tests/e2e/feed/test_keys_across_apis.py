@@ -144,7 +144,7 @@ def test_a_revoke_under_the_key_of_its_grant_is_never_answered_as_done(workers: 
     run(talk, workers)
 
 
-def test_a_request_whose_answer_was_lost_is_answered_as_done_however_many_came_since(
+def test_a_request_whose_answer_was_lost_is_answered_after_any_number_of_others(
     workers: tuple[Worker, Worker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def talk(first: httpx.AsyncClient, second: httpx.AsyncClient) -> None:

@@ -118,7 +118,7 @@ def lake(tmp_path: Path, kafka_bootstrap: str) -> Iterator[Lake]:
         yield Lake(engine, url, kafka_bootstrap)
 
 
-def test_views_are_built_after_the_base_of_a_branch_has_expired_and_end_when_told_to(lake: Lake) -> None:
+def test_views_are_built_after_the_base_of_a_branch_expired_and_end_on_sigterm(lake: Lake) -> None:
     lake.expire()
     with served(lake.url) as server, viewing(lake, server=server.url) as views:
         views.wait_for(lake)
@@ -137,7 +137,7 @@ def test_a_base_that_neither_the_topic_nor_the_store_has_is_replaced_by_the_newe
         assert views.stop() == 0
 
 
-def test_views_that_cannot_continue_say_why_in_one_line_and_end(lake: Lake) -> None:
+def test_views_that_cannot_continue_print_the_reason_in_one_line_and_end(lake: Lake) -> None:
     lake.lose_records_of_main()
     with viewing(lake) as views:  # nobody to ask: the next record of main shows the gap
         wait_until(lambda: "cat/1/heads/" + lake.dev in positions(views), "the views have begun")

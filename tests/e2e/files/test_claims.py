@@ -62,7 +62,7 @@ def test_a_root_that_holds_files_a_catalog_that_refuses_and_a_folder_out_of_reac
         assert "full/ has files already" in caplog.text
 
 
-def test_what_a_purged_catalog_has_left_is_no_file_of_others(tmp_path: Path) -> None:
+def test_files_left_by_a_purged_catalog_belong_to_no_other(tmp_path: Path) -> None:
     (tmp_path / "again" / "_headwater").mkdir(parents=True)
     (tmp_path / "again" / "_headwater" / "deleted-1-0-0.jsonl.gz").write_text("keys")
     with swept_lake(tmp_path) as lake:

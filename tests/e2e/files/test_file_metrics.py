@@ -51,7 +51,7 @@ def test_a_sweep_counts_files_and_bytes_and_a_dry_run_counts_none(tmp_path: Path
         assert shown(lake, "headwater_maintenance_seconds_total", "files-sweep")[""] > 0
 
 
-def test_a_root_that_is_refused_counts_what_it_kept_from_going(tmp_path: Path) -> None:
+def test_a_refused_root_counts_the_files_that_it_kept(tmp_path: Path) -> None:
     with swept_lake(tmp_path) as lake:
         lake.put("kept", lake.table("kept").metadata_location)
         orphan = lake.needed(lake.table("orphan", 5).metadata_location)
@@ -64,7 +64,7 @@ def test_a_root_that_is_refused_counts_what_it_kept_from_going(tmp_path: Path) -
         assert shown(lake, REFUSALS, "files-sweep") == {"first": 1}
 
 
-def test_what_a_run_deleted_before_it_was_stopped_is_counted(tmp_path: Path) -> None:
+def test_deletions_of_a_stopped_run_are_counted(tmp_path: Path) -> None:
     with swept_lake(tmp_path) as lake:
         lake.table("orphan", 5)
         lake.sweep()

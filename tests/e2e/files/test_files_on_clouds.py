@@ -74,7 +74,7 @@ def test_files_are_listed_looked_at_read_and_deleted(vendor: str, request: pytes
     assert [file.location for file in operations.find(root)] == [f"{root}/{NAMES[3]}"]
 
 
-def test_a_root_on_azure_is_claimed_and_swept_and_what_is_gone_cannot_be_brought_back(azure: Emulator, tmp_path: Path) -> None:
+def test_a_root_on_azure_is_claimed_and_swept_and_deletions_cannot_be_undone(azure: Emulator, tmp_path: Path) -> None:
     options = {**azure.options, "py-io-impl": "pyiceberg.io.pyarrow.PyArrowFileIO"}
     with swept_lake(tmp_path, f"{azure.root}/{secrets.token_hex(4)}", options) as lake:
         kept = lake.table("kept", 2).metadata_location

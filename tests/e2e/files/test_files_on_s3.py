@@ -75,7 +75,7 @@ def test_a_whole_bucket_is_a_folder_too(moto: MotoServer, operations: FileOperat
         assert "whole" in operations.storages.folders(bucket)
 
 
-def test_filters_select_what_is_found(moto: MotoServer, operations: FileOperations) -> None:
+def test_filters_select_the_found_entries(moto: MotoServer, operations: FileOperations) -> None:
     data, manifest = put(moto, "chosen/x/a.parquet"), put(moto, "chosen/y/b-m0.avro")
     put(moto, "chosen/y/readme.txt")
     prefix = f"{ROOT}/chosen"
@@ -105,7 +105,7 @@ def test_a_key_that_the_client_cannot_name_ends_the_listing_with_an_error(moto: 
         list(operations.find(f"{ROOT}/double"))
 
 
-def test_reads_are_bounded_and_missing_files_are_told_apart(moto: MotoServer, operations: FileOperations) -> None:
+def test_reads_are_bounded_and_missing_files_are_a_distinct_error(moto: MotoServer, operations: FileOperations) -> None:
     location = put(moto, "bounded", b"x" * 100)
     with pytest.raises(RequestTooLarge):
         operations.storages.read(location, 99)
@@ -114,7 +114,7 @@ def test_reads_are_bounded_and_missing_files_are_told_apart(moto: MotoServer, op
     assert operations.storages.of(location).head(f"{ROOT}/nothing") is None
 
 
-def test_storage_that_does_not_answer_deletes_nothing_and_says_so() -> None:
+def test_storage_that_does_not_answer_is_reported_and_nothing_is_deleted() -> None:
     away = FileOperations(
         Storages({"s3.endpoint": "http://127.0.0.1:1", "s3.region": "x", "s3.access-key-id": "a", "s3.secret-access-key": "b"})
     )

@@ -92,7 +92,7 @@ def test_a_sweep_after_a_follower_reads_no_manifest_and_the_same_files_are_in_us
     assert live_ids(lake, cached=True) == live_ids(lake, cached=False)
 
 
-def test_what_a_follower_that_is_behind_has_not_read_the_sweep_reads(lake: SweptLake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sweep_reads_versions_that_a_slow_follower_has_not(lake: SweptLake, monkeypatch: pytest.MonkeyPatch) -> None:
     commits(lake, 3)
     FileFollower(lake.store, lake.operations).turn()
     commits(lake, 2, "late")
@@ -136,7 +136,7 @@ def test_a_manifest_that_is_written_again_after_it_was_followed_is_read_again(
     assert containers_read(lake, monkeypatch, lambda: lake.sweep(threads=1)) == Counter({manifest: 1})
 
 
-def test_long_logs_are_followed_in_turns_and_what_has_expired_is_passed_over(
+def test_long_logs_are_followed_in_turns_and_expired_entries_are_skipped(
     lake: SweptLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tests.support.fixtures.purged_lake import forget_history
@@ -224,7 +224,7 @@ def test_a_follower_needs_a_cache(lake: SweptLake) -> None:
         FileFollower(lake.store, FileOperations(lake.operations.storages))
 
 
-def test_the_command_follows_once_and_says_what_it_read(tmp_path: Path) -> None:
+def test_the_command_follows_once_and_reports_what_it_read(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/store.db"
     with swept_lake(tmp_path, url=url) as lake:
         commits(lake, 2)

@@ -73,7 +73,7 @@ def test_a_manifest_larger_than_the_bound_is_not_read(tmp_path: Path, monkeypatc
         assert orphan <= lake.files()
 
 
-def test_a_table_that_claims_the_files_of_others_keeps_them_and_takes_none_along(tmp_path: Path) -> None:
+def test_metadata_that_names_files_of_others_endangers_none_of_them(tmp_path: Path) -> None:
     with swept_lake(tmp_path) as lake:
         mine, theirs = (lake.table(name).metadata_location for name in ("mine", "theirs"))
         outside = tmp_path / "outside.parquet"

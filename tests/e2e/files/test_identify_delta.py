@@ -33,7 +33,7 @@ def test_every_file_of_a_delta_table_is_identified_and_nothing_else(tmp_path: Pa
     assert {file.kind for file in files} >= {FileKind.DATA, FileKind.DELTA_LOG, FileKind.DELTA_CHECKPOINT}
 
 
-def test_a_checkpoint_alone_names_the_files(tmp_path: Path) -> None:
+def test_a_checkpoint_without_log_entries_lists_the_files(tmp_path: Path) -> None:
     root = tmp_path / "t"
     write_deltalake(str(root), ROWS)
     write_deltalake(str(root), ROWS, mode="append")

@@ -151,7 +151,7 @@ def test_statistics_files_are_identified(catalog: InMemoryCatalog) -> None:
     assert files["file:///p.parquet"].kind is FileKind.PARTITION_STATISTICS
 
 
-def test_a_view_references_its_metadata_alone(tmp_path: Path) -> None:
+def test_a_view_references_only_its_metadata(tmp_path: Path) -> None:
     view = tmp_path / "v.metadata.json"
     view.write_text(json.dumps({"format-version": 1, "versions": []}))
     assert list(OPERATIONS.identify(f"file://{view}", VIEW)) == [FileRef(f"file://{view}", FileKind.METADATA)]

@@ -45,7 +45,7 @@ def test_files_of_a_list_go_at_once_and_those_in_use_are_spared(tmp_path: Path) 
         assert report.purge is not None and report.purge.purged == len(gone) and lake.files() == lake.needed(kept)
 
 
-def test_what_is_committed_meanwhile_is_spared_and_what_comes_later_is_refused(tmp_path: Path) -> None:
+def test_files_committed_meanwhile_are_spared_and_later_commits_are_refused(tmp_path: Path) -> None:
     with swept_lake(tmp_path) as lake:
         early, late = (lake.table(name).metadata_location for name in ("early", "late"))
         needed = lake.needed(early)
@@ -64,7 +64,7 @@ def test_what_is_committed_meanwhile_is_spared_and_what_comes_later_is_refused(t
 
 
 @pytest.mark.parametrize("location", ["/etc/passwd", "file:///etc/hosts", "s3://other/a.parquet", "{root}/../x.parquet"])
-def test_what_lies_below_no_root_is_refused_and_nothing_goes(tmp_path: Path, location: str) -> None:
+def test_a_file_below_no_root_is_refused_and_nothing_is_deleted(tmp_path: Path, location: str) -> None:
     with swept_lake(tmp_path) as lake:
         lake.table("orphan")
         before = lake.files()

@@ -67,7 +67,7 @@ def test_files_wait_for_history_and_go_when_it_has_expired(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("type", list(ReferenceType))
-def test_a_branch_or_tag_holds_the_files_until_it_is_gone(tmp_path: Path, type: ReferenceType) -> None:
+def test_a_branch_or_tag_holds_the_files_until_it_is_deleted(tmp_path: Path, type: ReferenceType) -> None:
     with swept_lake(tmp_path) as lake:
         location = lake.table("t", 2).metadata_location
         lake.put("t", location)

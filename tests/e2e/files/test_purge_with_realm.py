@@ -40,7 +40,7 @@ def all_files(root: str) -> list[Path]:
     return [path for path in found if path.is_file() and not path.name.startswith(("condemned-", "deleted-"))]
 
 
-def test_a_purged_realm_takes_its_files_along_but_none_that_another_realm_needs(tmp_path: Path) -> None:
+def test_a_realm_is_purged_with_its_files_except_those_that_another_realm_needs(tmp_path: Path) -> None:
     with swept_lake(tmp_path) as lake:
         other = lake.new_realm("other", "")
         mine, shared = (lake.table(name).metadata_location for name in ("mine", "shared"))
@@ -82,7 +82,7 @@ def test_two_realms_that_go_at_once_do_not_hold_each_other(tmp_path: Path) -> No
         assert not lake.files() and not lake.claims_below(f"file://{tmp_path}")
 
 
-def test_a_dropped_catalog_takes_its_files_along_and_the_live_one_beside_it_keeps_young_ones(tmp_path: Path) -> None:
+def test_a_dropped_catalog_is_purged_with_its_files_and_a_live_one_keeps_young_files(tmp_path: Path) -> None:
     with swept_lake(tmp_path) as lake:
         catalogs = Catalogs(lake.store.kernel(lake.realm))
         gone = catalogs.create("gone", storage_root=f"file://{tmp_path}/gone", meta=META)

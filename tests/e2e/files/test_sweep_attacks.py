@@ -93,7 +93,7 @@ def test_a_fault_after_the_second_fence_of_one_root_loses_no_mark_for_the_next(
         assert needed <= lake.files() and swept.rescued > 0
 
 
-def test_what_other_threads_have_read_when_one_table_cannot_be_read_is_read_again(
+def test_manifests_read_by_other_threads_before_a_failure_are_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first table is read slowly; meanwhile the second cannot be read, and then the third one is, by the same thread."""
@@ -125,7 +125,7 @@ def test_what_other_threads_have_read_when_one_table_cannot_be_read_is_read_agai
 
 
 @pytest.mark.parametrize("is_checked", [True, False])
-def test_a_manifest_that_was_cut_off_between_two_blocks_is_damage_and_not_an_empty_one(
+def test_a_manifest_truncated_between_two_blocks_is_damage_and_not_an_empty_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_checked: bool
 ) -> None:
     with swept_lake(tmp_path) as lake:
@@ -149,7 +149,7 @@ def test_a_manifest_that_was_cut_off_between_two_blocks_is_damage_and_not_an_emp
         assert needed <= lake.files()
 
 
-def test_a_manifest_list_that_was_cut_off_after_its_header_is_damage(tmp_path: Path) -> None:
+def test_a_manifest_list_truncated_after_its_header_is_damage(tmp_path: Path) -> None:
     with swept_lake(tmp_path) as lake:
         table = lake.table("t")
         lake.put("t", table.metadata_location)
@@ -258,7 +258,7 @@ def test_two_catalogs_with_one_root_have_one_claim_and_both_keep_their_tables(tm
         assert not report.refusal and lake.files() == lake.needed(mine) | lake.needed(theirs)
 
 
-def test_a_table_elsewhere_that_cannot_be_read_for_a_moment_is_not_committed_beside_a_removal(
+def test_a_temporarily_unreadable_table_elsewhere_is_not_committed_during_a_removal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It lies below no root, and its metadata names files that are about to go."""
@@ -312,7 +312,7 @@ def test_a_committer_whose_clock_is_a_day_off_heeds_a_removal_under_way(tmp_path
         assert refusals
 
 
-def test_a_clock_that_goes_back_during_a_removal_does_not_bring_its_end_nearer(tmp_path: Path) -> None:
+def test_a_clock_that_goes_back_during_a_removal_does_not_shorten_it(tmp_path: Path) -> None:
     clock = ManualClock()
     with swept_lake(tmp_path, clock=clock) as lake:
         location = lake.table("late").metadata_location
@@ -330,7 +330,7 @@ def test_a_clock_that_goes_back_during_a_removal_does_not_bring_its_end_nearer(t
         assert not lake.needed_or_gone(location) & lake.files()
 
 
-def test_what_a_dead_run_has_left_behind_ends_with_the_next_run(tmp_path: Path) -> None:
+def test_the_intents_of_a_dead_run_end_with_the_next_run(tmp_path: Path) -> None:
     clock = ManualClock()
     with swept_lake(tmp_path, clock=clock) as lake:
         lake.table("orphan")
@@ -415,7 +415,7 @@ def test_a_listing_with_a_fault_on_page_seven_deletes_nothing_in_use(
         assert lake.files() == needed
 
 
-def test_an_empty_listing_and_another_bucket_behind_the_endpoint_delete_nothing(
+def test_an_empty_listing_and_another_bucket_at_the_endpoint_delete_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with swept_lake(tmp_path) as lake:

@@ -50,7 +50,7 @@ def test_a_dry_run_changes_nothing_and_counts_for_no_second_look(tmp_path: Path)
         assert first.confirmed == 0
 
 
-def test_a_dry_run_shows_what_would_go_by_table_and_kind(tmp_path: Path) -> None:
+def test_a_dry_run_counts_files_to_delete_by_table_and_kind(tmp_path: Path) -> None:
     with swept_lake(tmp_path) as lake:
         kept = lake.table("kept", 2)
         lake.put("kept", kept.metadata_location)
@@ -129,7 +129,7 @@ def test_young_files_stay(tmp_path: Path) -> None:
         assert (report.condemned, report.purge) == (0, None) and report.young > 0
 
 
-def test_a_missing_metadata_file_refuses_until_it_is_given_up_by_name(tmp_path: Path) -> None:
+def test_a_missing_metadata_file_refuses_the_sweep_until_it_is_abandoned_by_name(tmp_path: Path) -> None:
     with swept_lake(tmp_path) as lake:
         lost = lake.table("lost").metadata_location
         lake.put("lost", lost)
@@ -169,7 +169,7 @@ def test_a_read_that_fails_half_way_is_repeated_from_its_beginning(tmp_path: Pat
         assert len(failed) >= 4 and lake.files() == needed and report.condemned == 0
 
 
-def test_what_is_committed_during_the_sweep_of_one_root_stays_below_the_others(tmp_path: Path) -> None:
+def test_files_committed_during_the_sweep_of_one_root_stay_below_the_others(tmp_path: Path) -> None:
     with swept_lake(tmp_path) as lake:
         late = lake.table("late").metadata_location
         Catalogs(lake.store.kernel(lake.realm)).ensure("beside", storage_root=f"file://{tmp_path}/beside", meta=META)

@@ -62,7 +62,7 @@ def driver_is_given(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return collected
 
 
-def test_what_one_process_would_delete_goes_on_workers(
+def test_workers_delete_what_one_process_would_delete(
     lake: SweptLake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first look is one process's, the second and the deletion are the workers'."""

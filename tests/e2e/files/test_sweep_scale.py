@@ -31,7 +31,7 @@ def reads_of_a_sweep(lake: SweptLake, monkeypatch: pytest.MonkeyPatch) -> dict[F
     return reads
 
 
-def test_a_warm_run_reads_the_new_lists_and_manifests_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_warm_run_reads_only_the_new_lists_and_manifests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside the metadata files of all retained versions, and a sample of at most twenty."""
     with swept_lake(tmp_path, cached=True) as lake:
         table = lake.table("t", COMMITS)

@@ -58,7 +58,7 @@ def live_ids(lake: SweptLake) -> list[int]:
     return ids
 
 
-def test_a_warm_run_reads_new_lists_and_their_new_manifests_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_warm_run_reads_only_new_lists_and_their_new_manifests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache_proof, "PROVED_AT_LEAST", 0)
     monkeypatch.setattr(cache_proof, "PROVED_ONE_IN", 2**62)
     with swept_lake(tmp_path, cached=True) as lake:
@@ -110,9 +110,7 @@ def without_lists(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [delete, cut, without_lists])
-def test_a_version_that_was_read_before_and_cannot_be_read_now_refuses_its_own_root_alone(
-    tmp_path: Path, damage: Callable[[Path], None]
-) -> None:
+def test_a_version_that_is_no_longer_readable_refuses_only_its_own_root(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     with swept_lake(tmp_path, cached=True) as lake:
         broken = lake.table("broken").metadata_location
         lake.put("broken", broken)
@@ -269,7 +267,7 @@ def test_what_an_attempt_that_fails_has_read_counts_for_the_versions_that_passed
         assert listed <= known
 
 
-def test_a_lost_version_is_given_up_by_name_and_the_root_is_swept_again(tmp_path: Path) -> None:
+def test_a_lost_version_is_abandoned_by_name_and_the_root_is_swept_again(tmp_path: Path) -> None:
     with swept_lake(tmp_path, cached=True) as lake:
         broken = lake.table("broken").metadata_location
         lake.put("broken", broken)
@@ -281,7 +279,7 @@ def test_a_lost_version_is_given_up_by_name_and_the_root_is_swept_again(tmp_path
         assert not orphan & lake.files()
 
 
-def test_a_version_that_is_there_is_not_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_existing_version_is_not_abandoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with swept_lake(tmp_path) as lake:
         location = lake.table("t").metadata_location
         lake.put("t", location)

@@ -49,7 +49,7 @@ def undo(lake: SweptLake, run_id: str, options: dict[str, str], *, dry_run: bool
     return report
 
 
-def test_what_a_sweep_has_deleted_is_back_and_stays_for_two_more_runs(moto: MotoServer, tmp_path: Path) -> None:
+def test_undone_deletions_are_restored_and_stay_for_two_more_runs(moto: MotoServer, tmp_path: Path) -> None:
     with swept_lake(tmp_path, f"s3://{BUCKET}/warehouse", moto.options) as lake:
         orphan = lake.table("orphan", 2)
         gone = lake.needed(orphan.metadata_location)
@@ -69,7 +69,7 @@ def test_what_a_sweep_has_deleted_is_back_and_stays_for_two_more_runs(moto: Moto
         assert not lake.files()
 
 
-def test_a_bucket_without_versions_and_a_disk_say_what_is_lost(moto: MotoServer, tmp_path: Path) -> None:
+def test_undo_reports_lost_files_of_an_unversioned_bucket_and_a_disk(moto: MotoServer, tmp_path: Path) -> None:
     for folder, root, options, why in (
         ("s3", "s3://plain/warehouse", moto.options, "the bucket has no older version"),
         ("disk", None, {}, "from a backup"),
@@ -97,7 +97,7 @@ def test_a_run_that_deleted_nothing_and_a_root_of_another_store_are_refused(moto
         assert not lake.files()
 
 
-def test_storage_that_does_not_answer_brings_nothing_back_and_says_so(moto: MotoServer, tmp_path: Path) -> None:
+def test_undo_reports_storage_that_does_not_answer(moto: MotoServer, tmp_path: Path) -> None:
     with swept_lake(tmp_path, f"s3://{BUCKET}/denied", moto.options) as lake:
         lake.table("orphan")
         lake.sweep_twice()

@@ -38,7 +38,7 @@ def _put(port: GrpcRig, level: str, much: str) -> Any:
 
 
 @pytest.mark.parametrize("size", [0, NAMESPACES, 3, 1])
-def test_a_page_has_as_many_entries_as_fit_and_the_next_one_continues_behind_them(
+def test_a_page_has_as_many_entries_as_fit_and_the_next_one_continues_after_them(
     port: GrpcRig, owner: tuple[str, str], size: int
 ) -> None:
     found, token, pages = list[str](), "", 0
@@ -70,7 +70,7 @@ def test_an_entry_that_is_too_large_by_itself_is_a_typed_refusal(port: GrpcRig, 
     assert detail_of(refused.value, error_details_pb2.ErrorInfo).reason == "REQUEST_TOO_LARGE"
 
 
-def test_a_mutation_whose_answer_is_too_large_is_done_and_says_so(port: GrpcRig, owner: tuple[str, str]) -> None:
+def test_a_mutation_with_an_oversized_answer_is_done_and_reports_it(port: GrpcRig, owner: tuple[str, str]) -> None:
     name = common_pb2.Name(catalog="lake", path=["n0", "wide"])
     request = table_pb2.CreateTableRequest(name=name, schema=SCHEMA, idempotency=common_pb2.Idempotency(key="wide-1"))
     request.properties["much"] = "x" * (MESSAGE_BYTES - request.ByteSize() - 50)  # the answer has ids and places beside it

@@ -157,7 +157,7 @@ def test_bad_input_has_its_status_and_details_and_changes_nothing(port: GrpcRig,
     assert _heads(port) == before
 
 
-def test_a_key_that_comes_twice_in_the_metadata_is_refused(port: GrpcRig, owner: tuple[str, str]) -> None:
+def test_a_repeated_key_in_the_metadata_is_refused(port: GrpcRig, owner: tuple[str, str]) -> None:
     """As a token that comes twice is: nobody could say which of them counts."""
     before, request = _heads(port), namespace_pb2.CreateNamespaceRequest(name=common_pb2.Name(catalog="lake", path=["twice"]))
     with pytest.raises(grpc.RpcError) as refused:
@@ -280,7 +280,7 @@ def test_namespaces_are_listed_by_the_beginning_of_their_names(port: GrpcRig, ow
     assert [list(one.name.path) for one in port.call(method, whole, owner).namespaces] == [["shelf"]]
 
 
-def test_what_the_table_refuses_is_taken_when_it_is_right(port: GrpcRig, owner: tuple[str, str]) -> None:
+def test_a_valid_request_is_accepted(port: GrpcRig, owner: tuple[str, str]) -> None:
     """Else the table would prove nothing."""
     request = table_pb2.CreateTableRequest(name=common_pb2.Name(catalog="lake", path=["db", "right"]), schema=SCHEMA)
     before = _heads(port)

@@ -85,12 +85,12 @@ def test_a_call_without_proof_is_refused_before_its_message_is_read(port: GrpcRi
         assert call.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
-def test_a_sign_in_whose_secret_never_comes_ends_in_time(port: GrpcRig) -> None:
+def test_a_sign_in_whose_secret_never_arrives_times_out(port: GrpcRig) -> None:
     with _unfinished(port, next(one for one in all_methods() if one.name == SIGN_IN)) as call:
         assert call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
-def test_messages_that_never_come_keep_no_other_caller_waiting(port: GrpcRig) -> None:
+def test_messages_that_never_arrive_delay_no_other_caller(port: GrpcRig) -> None:
     nobody = bearer(port.rig.token("alpha", "nobody"))
     request = catalog_pb2.ListCatalogsRequest()
     with ExitStack() as calls:
@@ -101,7 +101,7 @@ def test_messages_that_never_come_keep_no_other_caller_waiting(port: GrpcRig) ->
     assert port.rig.gate.budgets.requests == 0
 
 
-def test_a_message_of_too_many_elements_is_refused_before_anything_is_made_of_them(port: GrpcRig) -> None:
+def test_a_message_with_too_many_elements_is_refused_before_it_is_decoded(port: GrpcRig) -> None:
     """Of who has no right as of who has all."""
     request = feed_pb2.CommitRequest(catalog="lake", operations=[feed_pb2.Operation()] * 250_001)
     for token in (port.rig.token("alpha", "nobody"), port.rig.token("alpha")):
@@ -171,7 +171,7 @@ def test_answers_that_one_caller_does_not_read_fill_its_share_and_no_more(tmp_pa
         assert port.status(CHANGES, request, bearer(root)) is grpc.StatusCode.OK
 
 
-def test_an_answer_that_is_never_read_is_given_up_while_its_connection_stays(tmp_path: Path) -> None:
+def test_an_unread_answer_is_abandoned_while_its_connection_stays(tmp_path: Path) -> None:
     with grpc_rig(tmp_path, stall_seconds=0.3) as port:
         budgets, root = port.rig.gate.budgets, port.rig.token("alpha")
         content = {"properties": {"much": "x" * 90_000}}
@@ -202,9 +202,7 @@ def _frames(connection: socket.socket) -> set[int]:
     return types
 
 
-def test_a_reader_that_goes_away_while_it_is_written_to_leaves_no_error_behind(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_reader_that_disconnects_during_a_write_causes_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with grpc_rig(tmp_path) as port:
         root = port.rig.token("alpha")
         for number in range(6):

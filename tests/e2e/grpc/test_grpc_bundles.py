@@ -80,7 +80,7 @@ def test_relations_are_resolved_in_the_order_of_the_session_with_types_and_stati
     assert "builtins" not in [one.WhichOneof("part") for one in again]
 
 
-def test_a_relation_that_was_told_before_is_told_as_it_is_now(port: GrpcRig) -> None:
+def test_a_relation_that_was_sent_before_is_sent_in_its_current_state(port: GrpcRig) -> None:
     owner, name = bearer(port.rig.token("alpha")), table_with_snapshots(port, "told_again")
     asked = named("db", "told_again", catalog="lake")
 
@@ -120,7 +120,7 @@ def test_no_message_of_a_bundle_is_larger_than_clients_take(port: GrpcRig) -> No
     assert not any(one.stats.distinct.sketches for one in relation.columns)
 
 
-def test_a_bundle_of_a_plan_is_of_what_it_pins(port: GrpcRig) -> None:
+def test_a_bundle_of_a_plan_shows_what_the_plan_pins(port: GrpcRig) -> None:
     owner = bearer(port.rig.token("alpha"))
     name = table_with_snapshots(port, "planned", 2)
     table_with_snapshots(port, "beside")
@@ -135,7 +135,7 @@ def test_a_bundle_of_a_plan_is_of_what_it_pins(port: GrpcRig) -> None:
     assert refused.value.code() is grpc.StatusCode.NOT_FOUND
 
 
-def test_what_may_not_be_read_is_not_there(port: GrpcRig) -> None:
+def test_an_unreadable_relation_is_not_found(port: GrpcRig) -> None:
     table_with_snapshots(port, "hidden")
     token = port.rig.principal("alpha", "elsewhere", Right.TABLE_READ, path=("other",))
     asked = [named("db", "hidden", catalog="lake"), named("db", "absent", catalog="lake"), named("x", catalog="absent")]

@@ -55,19 +55,19 @@ def test_a_clients_id_and_secret_are_proof_and_a_wrong_secret_is_none(port: Grpc
         nobody.realm("alpha")
 
 
-def test_what_has_no_method_is_refused_and_says_where_it_is_served(engine: RemoteHeadwater) -> None:
+def test_a_method_without_grpc_is_refused_with_the_http_address(engine: RemoteHeadwater) -> None:
     with pytest.raises(InvalidInput, match="http://"):
         list(engine.manage("alpha").principals())
 
 
-def test_a_port_that_nobody_listens_on_is_unreachable_and_nothing_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_port_is_unreachable_and_nothing_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.client.server_calls.CALL_TRIES_MAX", 1)
     with headwater.connect(f"grpc://127.0.0.1:{free_port()}") as nowhere, pytest.raises(FeedUnreachable) as refused:
         nowhere.realm("alpha")
     assert refused.value.facts["sent"] is False
 
 
-def test_catalogs_are_made_changed_and_dropped(engine: RemoteHeadwater) -> None:
+def test_catalogs_are_created_changed_and_dropped(engine: RemoteHeadwater) -> None:
     realm = engine.realm("alpha")
     realm.create_catalog("second")
     manage = engine.manage("alpha")

@@ -49,9 +49,7 @@ def _rename(port: GrpcRig, from_key: list[str], key: list[str]) -> str:
     return str(port.stub("FeedService").Commit(request, metadata=[bearer(port.rig.token("alpha"))]).commit_id)
 
 
-def test_a_call_by_id_is_asked_to_come_again_while_the_directory_is_read(
-    port: GrpcRig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_by_id_must_be_retried_while_the_directory_is_loading(port: GrpcRig, monkeypatch: pytest.MonkeyPatch) -> None:
     may_read, cover = threading.Event(), CatalogDirectory.cover
 
     def slow(self: CatalogDirectory, at: Any) -> None:

@@ -100,7 +100,7 @@ def test_every_method_is_compared_or_has_no_sibling() -> None:
 
 
 @pytest.mark.parametrize("method", [pytest.param(one, id=one.name.rpartition(".")[2]) for one in WITH_SIBLING])
-def test_each_caller_is_answered_alike_by_either_way(port: GrpcRig, method: RpcMethod) -> None:
+def test_each_caller_gets_the_same_answer_over_http_and_grpc(port: GrpcRig, method: RpcMethod) -> None:
     told = Counter[str]()
     for caller in ("nobody", "reader", "root"):
         for present in (True, False):

@@ -338,7 +338,7 @@ def test_every_mutation_of_both_apis_is_compared_here_or_elsewhere() -> None:
     assert mutations == {one.method for one in STEPS} | ELSEWHERE.keys()
 
 
-def test_each_mutation_commits_and_refuses_the_same_by_either_way(port: GrpcRig) -> None:
+def test_each_mutation_commits_and_refuses_the_same_over_http_and_grpc(port: GrpcRig) -> None:
     """The steps build on each other. Each is sent by those who may not, by the owner, and by the owner again."""
     told: list[tuple[str, Any]] = []
     for number, step in enumerate(STEPS):

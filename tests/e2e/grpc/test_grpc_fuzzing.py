@@ -80,7 +80,7 @@ def test_random_messages_never_find_a_defect(port: GrpcRig, owner: tuple[str, st
 
 
 @pytest.mark.parametrize("method", [pytest.param(one, id=one.name.rpartition(".")[2]) for one in PAGED])
-def test_tokens_that_a_caller_has_made_up_never_find_a_defect(port: GrpcRig, owner: tuple[str, str], method: RpcMethod) -> None:
+def test_made_up_page_tokens_never_find_a_defect(port: GrpcRig, owner: tuple[str, str], method: RpcMethod) -> None:
     """A token is no secret: this one is of the very method and filter, and only what is inside is wrong."""
     request = filled(method.request, catalog="lake", path=["db", "inner"], mask=[], id="00" * 32, pointer="cat/1/heads/main")
     but = STATES if method.name.endswith("/Diff") else ()

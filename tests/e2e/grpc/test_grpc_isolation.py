@@ -97,7 +97,7 @@ def test_a_token_of_another_realm_is_refused_alike_for_what_is_there_and_what_is
 
 
 @pytest.mark.parametrize("method", OF_CALLERS)
-def test_a_caller_without_rights_cannot_tell_what_is_there_from_what_is_not(
+def test_a_caller_without_rights_cannot_distinguish_what_exists_from_what_does_not(
     port: GrpcRig, plan: str, method: RpcMethod
 ) -> None:
     metadata, name = (bearer(port.rig.token("alpha", "weak")), ("x-plan-id", plan)), method.name.rpartition("/")[2]
@@ -130,7 +130,7 @@ def test_a_plan_of_another_caller_is_as_one_that_is_not_there(port: GrpcRig, pla
     assert port.stub("PlanningService").GetPlan(still_there, metadata=[owner]).plan.state == planning_pb2.PLAN_STATE_ACTIVE
 
 
-def test_the_messages_of_these_tests_reach_the_handlers_of_who_may(port: GrpcRig) -> None:
+def test_the_messages_of_these_tests_reach_the_handlers_for_authorized_callers(port: GrpcRig) -> None:
     """Else the tests above would prove nothing: each message is one that a caller with rights is not refused for its form."""
     metadata = (bearer(port.rig.token("alpha")),)
     refused = []

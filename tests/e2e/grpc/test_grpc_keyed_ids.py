@@ -100,7 +100,7 @@ def at_the_answer(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callabl
 
 
 @pytest.mark.parametrize("kind", ["table", "view"])
-def test_what_others_do_to_it_meanwhile_is_not_told_as_the_answer(port: GrpcRig, at_the_answer: Any, kind: str) -> None:
+def test_changes_by_others_meanwhile_are_not_returned_as_the_answer(port: GrpcRig, at_the_answer: Any, kind: str) -> None:
     """It is dropped, and another one is made under its name."""
     token = port.rig.token("alpha")
     path = f"/iceberg/v1/lake/namespaces/db/{kind}s"
@@ -129,9 +129,7 @@ def test_what_others_do_to_it_meanwhile_is_not_told_as_the_answer(port: GrpcRig,
     assert len(_committed_ids(port)) == 2
 
 
-def test_a_namespace_that_was_dropped_and_made_anew_meanwhile_is_not_told_as_the_answer(
-    port: GrpcRig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_namespace_recreated_meanwhile_is_not_returned_as_the_answer(port: GrpcRig, monkeypatch: pytest.MonkeyPatch) -> None:
     commit, fired, token = manage_namespaces._commit, Counter[str](), port.rig.token("alpha")
 
     def made_anew(*given: Any) -> Any:
@@ -149,7 +147,7 @@ def test_a_namespace_that_was_dropped_and_made_anew_meanwhile_is_not_told_as_the
 
 
 @pytest.mark.parametrize("kind", CREATES)
-def test_a_runner_that_dies_behind_its_commit_leaves_one_id(port: GrpcRig, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_a_runner_that_dies_after_its_commit_leaves_one_id(port: GrpcRig, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Its answer was never kept: the next run of the key finds the commit in the log."""
     settle, fired = run_once.settle, Counter[str]()
 

@@ -80,7 +80,7 @@ def write_manifests(masked: Masked) -> None:
         pass
 
 
-def test_a_plan_says_what_to_enforce_nearest_mapping_first_and_always_the_same(port: GrpcRig) -> None:
+def test_a_plan_lists_obligations_nearest_mapping_first_and_deterministically(port: GrpcRig) -> None:
     masked = Masked(port, "told")
     masked.attach("far", ("db",))
     masked.attach("near", ("db", "told"), content={"columns": {"id": "1"}})

@@ -180,7 +180,7 @@ def test_the_correlation_id_returns_in_headers_and_trailers_and_is_in_the_commit
     )
 
 
-def test_a_call_without_a_correlation_id_is_told_its_request_id_in_the_trailers(port: GrpcRig) -> None:
+def test_a_call_without_a_correlation_id_gets_its_request_id_in_the_trailers(port: GrpcRig) -> None:
     _, call = _create(port, "uncorrelated")
     told = dict(call.trailing_metadata())
     assert told["x-correlation-id"] == told["x-request-id"] != ""

@@ -119,7 +119,7 @@ def test_a_principal_at_its_limit_leaves_places_to_others(port: GrpcRig, monkeyp
     greedy.begin(PlanInput(name=name))
 
 
-def test_a_lost_right_ends_what_a_plan_tells(port: GrpcRig) -> None:
+def test_a_revoked_right_ends_the_answers_of_a_plan(port: GrpcRig) -> None:
     name = table_with_snapshots(port, "blind")
     weak = Planner(port, port.rig.principal("alpha", "views-alone", Right.VIEW_READ, path=("db",)))
     assert refused(lambda: weak.begin(PlanInput(name=name))) is NOT_FOUND, "what it may read there is no table"

@@ -42,7 +42,9 @@ def _updated(port: GrpcRig, kind: str, owner: tuple[str, str]) -> dict[str, str]
 
 
 @pytest.mark.parametrize("kind", ["table", "view"])
-def test_what_another_writer_sets_meanwhile_goes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_a_value_set_by_another_writer_meanwhile_is_removed_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     commit, fired = LakeBranch._commit, Counter[str]()
     with grpc_rig(tmp_path) as port:
         port.rig.commit("alpha", ("db",)).raise_for_status()

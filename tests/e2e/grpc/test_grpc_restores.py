@@ -88,7 +88,7 @@ def test_a_stream_and_its_cursor_end_with_the_history_that_they_were_of(
         _gone(refused.value)
 
 
-def test_an_id_of_the_history_that_is_gone_is_not_found_and_one_of_the_new_history_is(
+def test_an_id_of_the_lost_history_is_not_found_and_one_of_the_new_history_is(
     port: GrpcRig, owner: tuple[str, str], tmp_path: Path
 ) -> None:
     backup = Backup(port, tmp_path)

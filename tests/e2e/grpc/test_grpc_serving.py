@@ -59,7 +59,7 @@ def _created(channel: grpc.Channel, number: int) -> namespace_pb2.CreateNamespac
             time.sleep(0.2)
 
 
-def test_tls_asks_for_the_clients_certificate_where_one_is_set(tmp_path: Path, store: str) -> None:
+def test_tls_requests_the_clients_certificate_if_configured(tmp_path: Path, store: str) -> None:
     (tmp_path / "server").mkdir()
     (tmp_path / "client").mkdir()
     certificate, key = self_signed(tmp_path / "server")

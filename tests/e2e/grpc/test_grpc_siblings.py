@@ -41,7 +41,7 @@ def _shown(port: GrpcRig, id: str) -> dict[str, Any]:
     return {name: value for name, value in change.items() if name not in OF_ONE_COMMIT | {"request_id"}}
 
 
-def test_a_commit_by_either_way_is_an_equal_change(port: GrpcRig) -> None:
+def test_a_commit_over_http_or_grpc_is_an_equal_change(port: GrpcRig) -> None:
     headers = {"x-correlation-id": "same"}
     body = {
         "catalog": "lake",
@@ -56,7 +56,7 @@ def test_a_commit_by_either_way_is_an_equal_change(port: GrpcRig) -> None:
     assert "same" in by_grpc.change.headers.values()
 
 
-def test_a_refusal_has_the_same_code_and_field_by_either_way(port: GrpcRig) -> None:
+def test_a_refusal_has_the_same_code_and_field_over_http_and_grpc(port: GrpcRig) -> None:
     missing = port.rig.commit("alpha", ("nowhere", "inner"))
     operation = feed_pb2.Operation(op="put", key=["nowhere", "inner"], type="NAMESPACE", content=CONTENT)
     with pytest.raises(grpc.RpcError) as refused:

@@ -113,7 +113,7 @@ def test_a_stream_under_a_key_is_published_once_however_it_is_parted(statistics:
     assert statistics.summary().columns == 1
 
 
-def test_what_does_not_belong_into_one_stream_is_refused_and_nothing_is_published(statistics: Statistics) -> None:
+def test_messages_that_do_not_belong_into_one_stream_are_refused_and_publish_nothing(statistics: Statistics) -> None:
     first = statistics.columns(column(1, value_count=1), key="a")
     other_table = SnapshotRef(table=common_pb2.ContentRef(name=common_pb2.Name(catalog="lake", path=["db", "other"])))
     for part, field in (

@@ -47,7 +47,7 @@ def _seqs(frames: list[feed_pb2.Frame]) -> list[int]:
     return [change.seq for frame in frames for change in frame.changes]
 
 
-def test_a_stream_ends_when_its_principal_is_gone_and_tells_nothing_more(port: GrpcRig) -> None:
+def test_a_stream_ends_when_its_principal_is_deleted_and_shows_nothing_more(port: GrpcRig) -> None:
     token = port.rig.principal("alpha", "watcher", Right.FEED_READ)
     stream = _subscribe(port, token)
     assert _seqs([next(stream).frame]) == [1, 2]
@@ -77,7 +77,7 @@ def test_a_stream_shows_nothing_more_once_the_right_is_revoked(port: GrpcRig) ->
         stream.cancel()
 
 
-def test_a_reader_that_stalls_is_told_its_cursor_and_goes_on_behind_it(port: GrpcRig) -> None:
+def test_a_reader_that_stalls_gets_its_cursor_and_continues_after_it(port: GrpcRig) -> None:
     token = port.rig.token("alpha")
     stream = _subscribe(port, token)
     first = next(stream).frame

@@ -105,7 +105,7 @@ def test_a_trusted_peer_acts_with_the_rights_of_the_principal_that_it_names(port
     assert list_namespaces(gateway, ("x-principal-bin", b"\xff\xff")) is grpc.StatusCode.INVALID_ARGUMENT
 
 
-def test_nobody_else_is_believed_even_beside_a_valid_token(port: GrpcRig, connect: Connect) -> None:
+def test_a_forged_principal_is_refused_even_with_a_valid_token(port: GrpcRig, connect: Connect) -> None:
     token = bearer(port.rig.token("alpha"))
     strangers = [connect("other.example.com"), connect(common_name=GATEWAY), connect(f"evil-{GATEWAY}", f"{GATEWAY}.evil")]
     for stranger in strangers:

@@ -85,7 +85,7 @@ def test_what_is_missing_or_invalid_is_refused(
     assert head(branch) == before
 
 
-def test_heads_of_what_is_not_there_have_no_body(lake: IcebergLake, table: dict[str, Any]) -> None:
+def test_head_requests_for_missing_objects_have_no_body(lake: IcebergLake, table: dict[str, Any]) -> None:
     for path in ("namespaces/none", "namespaces/db/tables/none", "namespaces/db/views/t"):
         answer = lake.http.head(path)
         assert (answer.status_code, answer.content) == (404, b"")

@@ -91,7 +91,7 @@ def s3_client(moto: MotoServer, config: dict[str, str]) -> Any:
     )
 
 
-def test_pyiceberg_works_with_what_it_is_given_alone(lake: IcebergLake, moto: MotoServer) -> None:
+def test_pyiceberg_works_with_the_vended_credentials_alone(lake: IcebergLake, moto: MotoServer) -> None:
     client = RestCatalog(
         "remote", uri=lake.url, warehouse="remote", **{"header.X-Iceberg-Access-Delegation": "vended-credentials"}
     )
@@ -132,7 +132,7 @@ def test_credentials_of_one_table_open_no_other(lake: IcebergLake, moto: MotoSer
     s3_client(moto, other["config"]).get_object(Bucket=BUCKET, Key=theirs)
 
 
-def test_nobody_who_does_not_ask_is_given_any(lake: IcebergLake) -> None:
+def test_credentials_are_returned_only_on_request(lake: IcebergLake) -> None:
     answer = loaded(lake, "mine", {})
     assert "storage-credentials" not in answer and not [name for name in answer["config"] if "key" in name or "token" in name]
 
@@ -156,7 +156,7 @@ def test_no_location_widens_the_policy(lake: IcebergLake, place: str) -> None:
     lake.http.delete(f"{TABLES}/{name}").raise_for_status()
 
 
-def test_what_is_kept_under_a_key_has_no_credentials(lake: IcebergLake) -> None:
+def test_an_answer_stored_under_a_key_has_no_credentials(lake: IcebergLake) -> None:
     headers = {**VENDED, "Idempotency-Key": "0198c0de-0000-7000-8000-000000000001"}
     first = lake.http.post(TABLES, json=table_body("keyed"), headers=headers).json()
     again = lake.http.post(TABLES, json=table_body("keyed"), headers=headers)
@@ -236,7 +236,7 @@ def rig(moto: MotoServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield opened
 
 
-def test_who_may_only_read_is_given_nothing_to_write_with(rig: Rig, moto: MotoServer) -> None:
+def test_a_caller_that_may_only_read_gets_nothing_to_write_with(rig: Rig, moto: MotoServer) -> None:
     path = f"/iceberg/v1/{CATALOG}/{TABLES}/t"
     reader = rig.principal("alpha", "reader", Right.TABLE_READ, path=("db",))
     answer = rig.get(path, reader, headers=VENDED).json()
@@ -256,7 +256,7 @@ def test_who_may_only_read_is_given_nothing_to_write_with(rig: Rig, moto: MotoSe
     s3.put_object(Bucket=BUCKET, Key=key, Body=b"x")
 
 
-def test_files_of_a_connectors_table_are_written_by_nobody(rig: Rig, moto: MotoServer) -> None:
+def test_files_of_a_connectors_table_are_read_only(rig: Rig, moto: MotoServer) -> None:
     """Whatever their rights: the files are the source's."""
     kernel, owner = rig.kernel("alpha"), rig.token("alpha")
     tables = f"/iceberg/v1/{CATALOG}/namespaces/db/tables"
@@ -285,7 +285,7 @@ def test_files_of_a_connectors_table_are_written_by_nobody(rig: Rig, moto: MotoS
     s3.put_object(Bucket=BUCKET, Key=key, Body=b"x")
 
 
-def test_who_may_not_read_is_given_nothing(rig: Rig) -> None:
+def test_a_caller_without_the_right_to_read_gets_no_credentials(rig: Rig) -> None:
     stranger = rig.principal("alpha", "stranger", Right.TABLE_READ, path=("elsewhere",))
     path = f"/iceberg/v1/{CATALOG}/{TABLES}/t"
     assert rig.get(path, stranger, headers=VENDED).status_code == 403

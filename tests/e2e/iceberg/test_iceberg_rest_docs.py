@@ -20,7 +20,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "iceberg-rest.md").read_text()
 SUPPORTED, REFUSED = "supported", "refused: 406 `UnsupportedOperationException`"
 
 
-def test_the_page_lists_every_route_and_what_becomes_of_it() -> None:
+def test_the_page_lists_every_route_and_its_support() -> None:
     listed = re.findall(r"^\| `([A-Z]+ /\S+)` \| (.*) \|$", PAGE, re.MULTILINE)
     assert listed == [
         (f"{one.method} {one.path.removeprefix(PREFIX)}", SUPPORTED if one.handler else REFUSED) for one in ICEBERG.routes
@@ -37,7 +37,7 @@ def test_the_page_lists_every_update_and_requirement() -> None:
     ]
 
 
-def test_what_pyiceberg_sends_is_supported() -> None:
+def test_requests_of_pyiceberg_are_supported() -> None:
     def names(union: object, field: str) -> set[str]:
         return {model.model_fields[field].default for model in get_args(get_args(union)[0])}
 
@@ -48,7 +48,7 @@ def test_what_pyiceberg_sends_is_supported() -> None:
 @pytest.mark.parametrize(
     "route", [one for one in ICEBERG.routes if one.handler is None], ids=lambda one: f"{one.method} {one.path}"
 )
-def test_a_refused_route_answers_as_the_page_says(lake: IcebergLake, route: Route) -> None:
+def test_a_refused_route_answers_as_documented(lake: IcebergLake, route: Route) -> None:
     method, path = route.method, route.path.removeprefix(PREFIX)
     relative = re.sub(r"\{[^}]+\}", "x", path.removeprefix("/v1/{prefix}/"))
     lake.refused(method, relative, 406, "UnsupportedOperationException")

@@ -73,7 +73,7 @@ def test_every_change_is_delivered_once_and_in_order(lake: IcebergLake) -> None:
     }
 
 
-def test_a_reader_who_has_everything_gets_a_token_for_what_comes(lake: IcebergLake) -> None:
+def test_a_reader_at_the_end_gets_a_token_for_later_events(lake: IcebergLake) -> None:
     token = lake.events()["continuation-token"]
     page = lake.events(continuation_token=token)
     assert page["events"] == []

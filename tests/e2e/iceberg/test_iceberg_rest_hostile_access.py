@@ -102,7 +102,7 @@ def object_at(moto: MotoServer, location: str, name: str) -> str:
         ("OPTIONS", "data/x"),
     ],
 )
-def test_what_another_program_may_read_in_another_way_is_not_signed(rig: Rig, moto: MotoServer, method: str, name: str) -> None:
+def test_ambiguous_requests_are_not_signed(rig: Rig, moto: MotoServer, method: str, name: str) -> None:
     root = rig.token("alpha")
     location = asked(rig, "GET", at("mine/tables/t"), token=root)["metadata"]["location"]
     assert sign(rig, at("mine/tables/t"), "GET", object_at(moto, location, "data/x"), root).status_code == 200
@@ -165,7 +165,7 @@ def test_the_past_of_a_table_that_was_renamed_opens_no_files_of_its_new_name(rig
     assert asked(rig, "GET", past, token=root, headers=VENDED)["storage-credentials"]
 
 
-def test_with_the_right_goes_all_that_is_given_anew(rig: Rig, moto: MotoServer) -> None:
+def test_a_revoked_right_ends_new_credentials_and_signatures(rig: Rig, moto: MotoServer) -> None:
     leaver, path = rig.principal("alpha", "leaver", Right.TABLE_READ, path=("mine",)), at("mine/tables/t")
     location = asked(rig, "GET", path, token=leaver, headers=VENDED)["metadata"]["location"]
     uri = object_at(moto, location, "x")
@@ -176,7 +176,7 @@ def test_with_the_right_goes_all_that_is_given_anew(rig: Rig, moto: MotoServer) 
     assert sign(rig, path, "GET", uri, leaver).status_code == 403
 
 
-def test_a_view_tells_no_keys_that_readers_of_tables_may_know(rig: Rig) -> None:
+def test_a_view_reveals_no_keys_that_only_readers_of_tables_may_see(rig: Rig) -> None:
     root = rig.token("alpha")
     assert asked(rig, "GET", at("mine/tables/t"), token=root)["config"]["adls.sas-token"] == KEY_FOR_READERS
     created = rig.ask("POST", at("mine/views"), token=root, json=view_body("v"))

@@ -126,7 +126,7 @@ def test_tables_of_one_transaction_are_compared_with_each_other(lake: IcebergLak
     lake.refused("POST", "transactions/commit", 400, "BadRequestException", json={"table-changes": changes})
 
 
-def test_a_branch_that_was_assigned_elsewhere_is_looked_at_anew(lake: IcebergLake, shared_feed: FeedServer, root: str) -> None:
+def test_a_branch_that_was_assigned_elsewhere_is_read_again(lake: IcebergLake, shared_feed: FeedServer, root: str) -> None:
     references = f"{shared_feed.url}/manage/v1/default/catalogs/{lake.warehouse}/references"
     assert httpx.post(references, json={"name": "old", "type": "branch"}, timeout=30).status_code == 201
     with iceberg_lake(shared_feed.url, f"{lake.warehouse}@old") as old:

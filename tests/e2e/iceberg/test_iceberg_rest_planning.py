@@ -101,7 +101,7 @@ def paths(found: dict[str, Any]) -> list[str]:
     return sorted(task["data-file"]["file-path"] for task in found["file-scan-tasks"])
 
 
-def test_pyiceberg_is_given_the_files_that_it_would_plan_itself(lake: IcebergLake, table: Table) -> None:
+def test_pyiceberg_gets_the_files_that_it_would_plan_itself(lake: IcebergLake, table: Table) -> None:
     for filter in FILTERS:
         here = told(table.scan(row_filter=filter).plan_files())
         planned = told(planned_by_server(lake, filter))
@@ -239,7 +239,7 @@ BAD_FILTERS: dict[str, Any] = {
 }
 
 
-def test_what_cannot_be_planned_is_refused_and_pins_nothing(
+def test_a_table_that_cannot_be_planned_is_refused_and_pins_nothing(
     lake: IcebergLake, table: Table, shared_lake: CatalogHandle
 ) -> None:
     kernel = shared_lake.realm.kernel

@@ -196,7 +196,7 @@ def test_an_intent_is_settled_by_the_log(
     assert list(ImmediateTasks(branch.kernel).all()) == []
 
 
-def test_metadata_that_is_gone_is_recorded_and_not_tried_for_ever(branch: LakeBranch) -> None:
+def test_missing_metadata_is_recorded_and_not_retried_for_ever(branch: LakeBranch) -> None:
     location = load_table(branch, KEY).location
     drop_table(branch, ME, KEY, purge=True)
     Path(local_path(location)).unlink()

@@ -40,7 +40,7 @@ def creation() -> dict[str, Any]:
     return {"requirements": [{"type": "assert-create"}], "updates": updates}
 
 
-def test_who_may_only_write_makes_no_table(rig: Rig) -> None:
+def test_a_caller_that_may_only_write_creates_no_table(rig: Rig) -> None:
     writer = rig.principal("alpha", "writer", Right.TABLE_WRITE, path=("mine",))
     whole = {"table-changes": [{"identifier": {"namespace": ["mine"], "name": "new"}, **creation()}]}
     requests = ((f"{BASE}/mine/tables/new", creation()), ("/iceberg/v1/lake/transactions/commit", whole))
@@ -52,7 +52,7 @@ def test_who_may_only_write_makes_no_table(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(("kind", "body"), [("table", table_body("secret")), ("view", view_body("secret"))])
-def test_who_may_make_something_here_reads_nothing_from_elsewhere(rig: Rig, kind: str, body: dict[str, Any]) -> None:
+def test_the_right_to_create_gives_no_right_to_read_elsewhere(rig: Rig, kind: str, body: dict[str, Any]) -> None:
     made = post(rig, rig.token("alpha"), f"{BASE}/theirs/{kind}s", {**body, "name": f"secret-{kind}"}).json()
     create, read = (Right.TABLE_CREATE, Right.TABLE_READ) if kind == "table" else (Right.VIEW_CREATE, Right.VIEW_READ)
     owner = rig.principal("alpha", f"owner-{kind}", create, read, path=("mine",))
@@ -64,14 +64,14 @@ def test_who_may_make_something_here_reads_nothing_from_elsewhere(rig: Rig, kind
     assert answer.status_code != 403, answer.text
 
 
-def test_who_may_only_drop_is_not_told_the_metadata(rig: Rig) -> None:
+def test_a_caller_that_may_only_drop_does_not_get_the_metadata(rig: Rig) -> None:
     assert post(rig, rig.token("alpha"), f"{BASE}/mine/tables", table_body("going")).status_code == 200
     dropper = rig.principal("alpha", "dropper", Right.TABLE_DROP, path=("mine",))
     assert post(rig, dropper, f"{BASE}/mine/tables/going/unregister").status_code == 403
     assert rig.ask("DELETE", f"{BASE}/mine/tables/going", token=dropper).status_code == 204
 
 
-def test_an_answer_that_was_kept_is_not_told_to_who_lost_the_right(rig: Rig) -> None:
+def test_a_stored_answer_is_not_given_to_a_caller_who_lost_the_right(rig: Rig) -> None:
     maker = rig.principal("alpha", "maker", Right.TABLE_CREATE, path=("mine",))
     key = {"Idempotency-Key": "kept-answer"}
     first = rig.ask("POST", f"{BASE}/mine/tables", token=maker, json=table_body("kept"), headers=key)

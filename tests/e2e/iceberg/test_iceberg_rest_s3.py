@@ -155,7 +155,7 @@ class _Telltale(BaseHTTPRequestHandler):
         pass
 
 
-def test_what_the_storage_quotes_is_not_passed_on() -> None:
+def test_error_texts_of_the_storage_are_not_passed_on() -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), _Telltale) as storage:
         threading.Thread(target=storage.serve_forever, daemon=True).start()
         options = {**MotoServer(f"http://127.0.0.1:{storage.server_port}").options}
@@ -190,7 +190,7 @@ def test_files_that_cannot_be_reached_are_a_reason_to_try_again(moto: MotoServer
         "x.new",
     ],
 )
-def test_keys_are_told_only_if_the_operator_says_so(name: str) -> None:
+def test_storage_keys_are_disclosed_only_if_the_operator_allows_it(name: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         storage_options("", f"{name}=x", tell_secrets=False)
     assert refused.value.field == "storage_client_options"

@@ -50,7 +50,9 @@ def test_listings_come_in_pages_of_one_state(lake: IcebergLake) -> None:
     assert page == {"namespaces": [["c"]], "next-page-token": None}
 
 
-def test_a_table_is_made_evolved_filled_travelled_renamed_and_dropped(lake: IcebergLake, branch: FeedBranch) -> None:
+def test_a_table_is_created_evolved_filled_read_as_of_the_past_renamed_and_dropped(
+    lake: IcebergLake, branch: FeedBranch
+) -> None:
     catalog = lake.catalog()
     catalog.create_namespace("db")
     table = catalog.create_table("db.orders", ROWS.schema)
@@ -113,7 +115,7 @@ def test_a_table_is_upgraded_to_format_3(lake: IcebergLake, version: int) -> Non
     assert (again["format-version"], again["next-row-id"], len(again["metadata-log"])) == (3, 0, 2)
 
 
-def test_a_table_of_format_3_is_made_by_a_transaction(lake: IcebergLake) -> None:
+def test_a_table_of_format_3_is_created_by_a_transaction(lake: IcebergLake) -> None:
     lake.http.post("namespaces", json={"namespace": ["db"]})
     staged = lake.http.post("namespaces/db/tables", json=table_body("t", **{"stage-create": True})).json()["metadata"]
     updates = [
@@ -161,7 +163,7 @@ def test_a_staged_table_is_there_with_its_transaction_and_not_before(lake: Icebe
         catalog.create_table("db.t", ROWS.schema)
 
 
-def test_what_was_dropped_can_be_registered_again(lake: IcebergLake) -> None:
+def test_a_dropped_table_can_be_registered_again(lake: IcebergLake) -> None:
     catalog = lake.catalog()
     catalog.create_namespace("db")
     table = catalog.create_table("db.t", ROWS.schema)

@@ -19,7 +19,7 @@ def operations(branch: FeedBranch) -> list[dict[str, Any]]:
     return [one for change in branch.changes(limit=1000)["changes"] for one in change["operations"]]
 
 
-def test_views_are_made_listed_and_dropped(lake: IcebergLake, branch: FeedBranch) -> None:
+def test_views_are_created_listed_and_dropped(lake: IcebergLake, branch: FeedBranch) -> None:
     catalog = lake.catalog()
     catalog.create_namespace("db")
     version = ViewVersion.model_validate(view_version(1, 1, "select 1"))

@@ -84,7 +84,7 @@ def test_a_cold_server_loads_what_was_committed_without_object_storage(moto: Mot
         assert before["tables/orders"]["properties"]["n"] == "1"
 
 
-def test_what_has_no_copy_is_read_from_its_file_and_copied(moto: MotoServer, tmp_path: Path) -> None:
+def test_metadata_without_a_copy_is_read_from_its_file_and_copied(moto: MotoServer, tmp_path: Path) -> None:
     store = Store(tmp_path)
     off = store.settings(moto, metadata_copy_bytes_max="0")
     with feed_server(store.url, settings=off) as server, iceberg_lake(server.url, "remote") as lake:

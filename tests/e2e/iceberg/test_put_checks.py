@@ -160,7 +160,7 @@ def test_of_two_puts_onto_one_place_at_the_same_moment_one_is_refused(branch: Fe
 @pytest.mark.parametrize(
     "fault", ["missing", "not JSON", "not metadata", "view", "broken schema", "outside", "unknown ids", "crooked", "no file"]
 )
-def test_what_the_server_can_read_must_be_sound(branch: FeedBranch, files: Files, commit: Commit, fault: str) -> None:
+def test_metadata_that_the_server_can_read_must_be_sound(branch: FeedBranch, files: Files, commit: Commit, fault: str) -> None:
     fields: dict[str, Any] = {}
     location = files.new_table()
     match fault:
@@ -217,7 +217,7 @@ def test_a_table_with_another_content_id_keeps_it_while_its_uuid_stays(
     assert commit(files.new_table()).status_code == 409
 
 
-def test_a_keyed_commit_is_answered_again_after_its_metadata_is_gone(branch: FeedBranch, files: Files) -> None:
+def test_a_keyed_commit_is_answered_again_after_its_metadata_was_removed(branch: FeedBranch, files: Files) -> None:
     location = files.new_table()
     body = {"catalog": "lake", "branch": branch.name, "operations": [_put(location)]}
     answers = []
@@ -244,7 +244,9 @@ def _with_snapshots(files: Files, count: int) -> dict[str, Any]:
     return model
 
 
-def test_a_put_takes_no_snapshot_that_a_plan_reads(branch: FeedBranch, lake: IcebergLake, files: Files, commit: Commit) -> None:
+def test_a_put_removes_no_snapshot_that_a_plan_reads(
+    branch: FeedBranch, lake: IcebergLake, files: Files, commit: Commit
+) -> None:
     table = {"table-uuid": str(uuid.uuid4())}
     whole = _with_snapshots(files, 2)
     without_first = {**whole, "snapshots": whole["snapshots"][1:]}

@@ -47,7 +47,7 @@ def ids(spark: SparkSession, query: str) -> list[int]:
     return sorted(row[0] for row in spark.sql(query).collect())
 
 
-def test_spark_makes_evolves_fills_branches_renames_and_drops(
+def test_spark_creates_evolves_fills_branches_renames_and_drops(
     spark: SparkSession, catalog: str, branch: FeedBranch, lake: IcebergLake
 ) -> None:
     table = f"{catalog}.db.orders"
@@ -94,7 +94,7 @@ def test_spark_writes_format_3_with_row_ids_and_deletion_vectors(
     assert len(told(branch, "ICEBERG_TABLE")) == 3
 
 
-def test_spark_makes_replaces_and_drops_views(spark: SparkSession, catalog: str, branch: FeedBranch) -> None:
+def test_spark_creates_replaces_and_drops_views(spark: SparkSession, catalog: str, branch: FeedBranch) -> None:
     spark.sql(f"CREATE NAMESPACE {catalog}.db")
     spark.sql(f"CREATE TABLE {catalog}.db.t (id BIGINT) USING iceberg")
     spark.sql(f"INSERT INTO {catalog}.db.t VALUES (1), (2)")

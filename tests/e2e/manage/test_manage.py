@@ -66,7 +66,7 @@ def refused(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
     return problem
 
 
-def test_a_catalog_is_made_changed_at_its_version_and_dropped_when_empty(root: httpx.Client) -> None:
+def test_a_catalog_is_created_changed_at_its_version_and_dropped_when_empty(root: httpx.Client) -> None:
     made = root.post("/default/catalogs", json={"name": "c1", "properties": {"a": "1"}})
     assert made.status_code == 201
     meta = ok(made)["meta"]

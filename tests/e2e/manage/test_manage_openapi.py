@@ -85,7 +85,7 @@ class Asked:
 
 
 @pytest.mark.timeout(1_200)
-def test_what_fits_or_nearly_fits_the_description_is_answered_as_described(server: FeedServer) -> None:
+def test_valid_and_nearly_valid_requests_are_answered_as_described(server: FeedServer) -> None:
     described = openapi(route_table())
     described["paths"] = {path: described["paths"][path] for path in {route.path: None for route in MANAGE_ROUTES}}
     statuses: list[int] = []

@@ -53,7 +53,7 @@ def test_a_right_over_keys_is_one_over_these_keys(rig: Rig) -> None:
     assert rig.get("/api/v2/trees/main/contents/sales.more", token).status_code == 404
 
 
-def test_what_may_not_be_seen_is_not_told_from_what_is_not_there(rig: Rig) -> None:
+def test_hidden_content_cannot_be_distinguished_from_missing_content(rig: Rig) -> None:
     token = rig.principal("alpha", "reader", Right.TABLE_READ, path=("sales",))
     for key in ("secret.t", "secret.none"):
         assert rig.get(f"/api/v2/trees/main/contents/{key}", token).status_code == 403

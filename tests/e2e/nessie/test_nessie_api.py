@@ -264,13 +264,13 @@ def test_pages_of_entries_are_all_of_one_commit(api: Api) -> None:
     assert found == ["t0", "t1", "t2", "t3", "t4"]
 
 
-def test_a_page_token_that_nobody_made_is_refused(api: Api) -> None:
+def test_a_made_up_page_token_is_refused(api: Api) -> None:
     for path in ("entries", f"diff/{api.ref}"):
         assert api.get(f"/trees/{api.ref}/{path}", 400, **{"page-token": "nonsense"})["errorCode"] == "BAD_REQUEST"
     assert api.get(f"/trees/{api.ref}/history", 400, **{"page-token": "nonsense"})["errorCode"] == "BAD_REQUEST"
 
 
-def test_contents_are_asked_for_by_get_too(api: Api) -> None:
+def test_contents_may_be_requested_by_get_too(api: Api) -> None:
     api.commit(space("a.b"), put("a.b", "t"))
     told = api.get(f"/trees/{api.ref}/contents", key=[".a*.b.t", "no.such"])
     assert [one["key"]["elements"] for one in told["contents"]] == [["a.b", "t"]]
@@ -343,7 +343,7 @@ def _conflicts(told: dict[str, Any]) -> list[tuple[str, list[str]]]:
     return [(one["conflictType"], one["key"]["elements"]) for one in told["errorDetails"]["conflicts"]]
 
 
-def test_a_catalog_may_demand_that_every_write_names_what_the_writer_has_seen(
+def test_a_catalog_may_require_an_expected_hash_for_every_write(
     api: Api, shared_feed: FeedServer, shared_lake: CatalogHandle
 ) -> None:
     name = f"strict-{api.branch.name}"

@@ -209,7 +209,7 @@ def test_entries_are_found_by_prefix_range_filter_and_page(java: NessieJvm, api:
     assert with_content.getEffectiveReference().equals(there)
 
 
-def test_branches_are_merged_tried_and_refused(java: NessieJvm, api: Any, main: Any) -> None:
+def test_branches_are_merged_dry_run_and_refused(java: NessieJvm, api: Any, main: Any) -> None:
     there, id = with_table(java, api, main)
     side = api.createReference().reference(java.model.Branch.of(f"{main.getName()}-side", there.getHash())).create()
     side = java.commit(api, side, "New on side", java.put(java.key("a", "n"), java.table("n1"))).getTargetBranch()
@@ -272,7 +272,7 @@ def test_two_states_are_compared(java: NessieJvm, api: Any, main: Any) -> None:
     assert [str(one.getKey()) for one in filtered.getDiffs()] == ["a.u"]
 
 
-def test_headers_of_the_client_say_who_commits(java: NessieJvm, branch: FeedBranch) -> None:
+def test_headers_of_the_client_set_the_committer(java: NessieJvm, branch: FeedBranch) -> None:
     said = (("Nessie-Commit-Authors", "ada, bob"), ("Nessie-Commit-Property-Job", "nightly"))
     api = java.client(f"{branch.server.url}/api/v2", *said)
     main = api.getReference().refName(branch.name).get()

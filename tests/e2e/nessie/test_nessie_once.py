@@ -65,7 +65,7 @@ def lost_then_sent_again(
     return told
 
 
-def test_whatever_is_sent_again_after_a_crash_is_answered_and_done_once(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_request_repeated_after_a_crash_is_answered_and_done_once(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     def again(method: str, path: str, body: Any, pointer: str = "cat/1/heads/main") -> dict[str, Any]:
         return lost_then_sent_again(rig, monkeypatch, method, path, body, pointer)
 

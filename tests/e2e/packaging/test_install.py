@@ -130,7 +130,7 @@ def test_a_database_needs_its_extra_alone(environment: Install, extra: str, fres
     assert [json.loads(line)["seq"] for line in lines] == [1, 2]
 
 
-def test_kafka_alone_publishes_and_reads_topics(environment: Install, kafka_bootstrap: str) -> None:
+def test_the_kafka_extra_alone_publishes_and_reads_topics(environment: Install, kafka_bootstrap: str) -> None:
     here = environment("kafka")
     make_lake(here, "sqlite:///lake.db")
     here.headwater("--store", "sqlite:///lake.db", "publish", "--kafka", kafka_bootstrap, "--once").succeeded()
@@ -138,7 +138,7 @@ def test_kafka_alone_publishes_and_reads_topics(environment: Install, kafka_boot
     assert [json.loads(line)["seq"] for line in read.out.splitlines()] == [1, 2]
 
 
-def test_a_client_alone_writes_and_follows(environment: Install, shared_feed: FeedServer) -> None:
+def test_the_client_extra_alone_writes_and_follows(environment: Install, shared_feed: FeedServer) -> None:
     here = environment("client")
     here.execute(
         f"""
@@ -154,12 +154,12 @@ with headwater.connect({shared_feed.url!r}) as server:
 
 
 @pytest.mark.parametrize(("extra", "name"), [("metrics", "Metrics"), ("otel", "Spans")])
-def test_observers_need_their_extra_alone(environment: Install, extra: str, name: str) -> None:
+def test_observability_needs_only_its_extra(environment: Install, extra: str, name: str) -> None:
     code = f"import headwater; headwater.open('memory://', create=True, observers=[headwater.{name}()]).close()"
     environment(extra).execute(code).succeeded()
 
 
-def test_files_of_a_table_are_found_with_the_extra_files_alone(environment: Install, tmp_path: Path) -> None:
+def test_the_files_extra_alone_finds_the_files_of_a_table(environment: Install, tmp_path: Path) -> None:
     here = environment("files")
     with memory_catalog(f"file://{tmp_path}/warehouse") as catalog:
         location = table_with_history(catalog, "orders").metadata_location
@@ -168,11 +168,11 @@ def test_files_of_a_table_are_found_with_the_extra_files_alone(environment: Inst
     assert {json.loads(line)["location"] for line in identified} == {f"file://{json.loads(line)['location']}" for line in found}
 
 
-def test_protobuf_alone_has_its_codec(environment: Install) -> None:
+def test_the_protobuf_extra_alone_has_its_codec(environment: Install) -> None:
     environment("protobuf").execute("import headwater.schemas.protobuf.protobuf_codec").succeeded()
 
 
-def test_spark_alone_has_its_sources_and_in_a_soak_run_sweeps(environment: Install) -> None:
+def test_the_spark_extra_alone_has_its_sources_and_in_a_soak_run_sweeps(environment: Install) -> None:
     """Jobs run in tests/e2e/spark too, in an environment with everything."""
     here = environment("spark")
     modules = "spark.session sources.log_source sources.rows_source sources.kafka_changes spark_jobs.retained_job"
@@ -182,7 +182,7 @@ def test_spark_alone_has_its_sources_and_in_a_soak_run_sweeps(environment: Insta
         here.headwater("--store", "sqlite:///lake.db", "maintain", "sweep", "--spark", "--dry-run").succeeded()
 
 
-def test_live_views_need_faust_alone(environment: Install) -> None:
+def test_live_views_need_only_the_faust_extra(environment: Install) -> None:
     here = environment("faust")
     here.execute("import headwater.consumers.views.views_worker").succeeded()
     assert "KAFKA_UNAVAILABLE" in here.headwater("views", "--kafka", "127.0.0.1:1").err
@@ -218,7 +218,7 @@ def test_a_service_with_the_extra_grpc_serves_both(environment: Install, tmp_pat
         assert health.status == health_pb2.HealthCheckResponse.SERVING
 
 
-def test_filters_need_the_extra_of_nessie_alone(environment: Install, tmp_path: Path) -> None:
+def test_filters_need_only_the_nessie_extra(environment: Install, tmp_path: Path) -> None:
     here = environment("nessie")
     with feed_server(f"sqlite:///{tmp_path}/lake.db", python=here.python) as server:
         answer = httpx.get(f"{server.url}/api/v2/trees/main/history", params=FILTER)

@@ -24,7 +24,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 # ── storage roots ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_who_makes_a_catalog_does_not_choose_any_place_that_the_server_reaches(rig: Rig) -> None:
+def test_a_catalog_cannot_be_placed_anywhere_that_the_server_reaches(rig: Rig) -> None:
     maker = rig.principal("alpha", "maker", over_realm=(Right.CATALOG_CREATE, Right.CATALOG_UPDATE))
     others = Catalogs(rig.kernel("beta")).get("lake").storage_root
     there = {record.name for record in Catalogs(rig.kernel("alpha")).list()}
@@ -72,7 +72,7 @@ def test_storage_roots_allow_what_is_at_or_below_them_and_nothing_beside(tmp_pat
     assert storage_roots("", dev=True).check("file:///x") == "file:///x"
 
 
-def test_a_catalog_without_a_storage_root_says_so_where_a_table_is_made(rig: Rig) -> None:
+def test_creating_a_table_names_a_missing_storage_root(rig: Rig) -> None:
     root = rig.token("alpha")
     assert rig.ask("POST", "/manage/v1/alpha/catalogs", token=root, json={"name": "rootless"}).status_code == 201
     assert rig.ask("POST", "/iceberg/v1/rootless/namespaces", token=root, json={"namespace": ["a"]}).status_code == 200
@@ -81,7 +81,7 @@ def test_a_catalog_without_a_storage_root_says_so_where_a_table_is_made(rig: Rig
     assert refused.status_code == 400 and "no storage root" in refused.json()["error"]["message"], refused.text
 
 
-def test_no_namespace_is_made_that_no_path_can_name(rig: Rig) -> None:
+def test_no_namespace_is_created_that_no_path_can_name(rig: Rig) -> None:
     root, before = rig.token("alpha"), rig.get("/feed/v1/alpha/pointers", rig.token("alpha")).json()
     for path, body in (
         ("/iceberg/v1/lake/namespaces", {"namespace": ["sales\x1finner"]}),
@@ -94,7 +94,7 @@ def test_no_namespace_is_made_that_no_path_can_name(rig: Rig) -> None:
 # ── the operator's own slips ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_a_server_cannot_start_with_is_one_line_and_no_worker_that_dies(tmp_path: Path) -> None:
+def test_an_invalid_start_is_one_line_and_starts_no_worker(tmp_path: Path) -> None:
     issuers, no_pem = tmp_path / "issuers.toml", tmp_path / "no.pem"
     issuers.write_text('[[issuers]]\nissuer = "headwater"\naudience = "x"\nrealm = "default"\n')
     no_pem.write_text("nothing")

@@ -58,7 +58,7 @@ def test_seeding_at_once_and_again_is_seeding_once(store: Store, url: str) -> No
     assert not seed(store, url, "default") and entries(store) == ENTRIES
 
 
-def test_what_a_crash_left_is_completed_and_what_was_dropped_stays_dropped(store: Store, url: str) -> None:
+def test_seeding_completes_after_a_crash_and_does_not_restore_dropped_objects(store: Store, url: str) -> None:
     died = RuntimeError("died here")
     with mock.patch.object(seeding, "_let_in", side_effect=died), pytest.raises(RuntimeError, match="died here"):
         seed(store, url, "default")
@@ -69,7 +69,7 @@ def test_what_a_crash_left_is_completed_and_what_was_dropped_stays_dropped(store
     assert seed(store, url, "default"), "another catalog of that name is filled anew"
 
 
-def test_a_realm_that_is_not_there_is_not_made_by_the_way(store: Store, url: str) -> None:
+def test_a_missing_realm_is_not_created_implicitly(store: Store, url: str) -> None:
     with pytest.raises(RealmNotFound):
         seed(store, url, "none")
 

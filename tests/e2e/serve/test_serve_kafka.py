@@ -14,7 +14,7 @@ from tests.support.servers.served import served
 COMMITS = 5
 
 
-def test_what_is_committed_over_http_is_in_kafka_and_its_lag_in_the_metrics(tmp_path: Path, kafka_bootstrap: str) -> None:
+def test_a_commit_over_http_reaches_kafka_and_the_metrics_show_its_lag(tmp_path: Path, kafka_bootstrap: str) -> None:
     url = f"sqlite:///{tmp_path}/lake.db"
     with served(url, "--kafka", kafka_bootstrap) as server:
         for n in range(COMMITS):

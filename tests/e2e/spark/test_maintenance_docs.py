@@ -16,7 +16,7 @@ PAGE = (Path(__file__).resolve().parents[3] / "docs" / "maintenance.md").read_te
 EXAMPLES = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def test_the_commands_of_the_page_run_and_take_what_is_old(tmp_path: Path) -> None:
+def test_the_commands_of_the_page_run_and_remove_what_is_old(tmp_path: Path) -> None:
     assert EXAMPLES, "the page has no examples"
     past = write_backdated_history(tmp_path, days=60)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"

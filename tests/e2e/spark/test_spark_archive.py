@@ -99,7 +99,7 @@ def test_an_archive_is_the_log_and_replays_to_what_the_store_holds(
     assert sum(counts.values()) == sum(len(change.operations) for change in logged_changes(kernel))
 
 
-def test_an_archive_of_what_a_restore_took_away_is_not_continued_and_keeps_its_pin(
+def test_an_archive_of_entries_lost_in_a_restore_is_not_continued_and_keeps_its_pin(
     spark: SparkSession, lake: tuple[str, Headwater], tmp_path: Path
 ) -> None:
     url, engine = lake
@@ -123,7 +123,7 @@ def test_an_archive_of_what_a_restore_took_away_is_not_continued_and_keeps_its_p
         assert archived(another) == logged_changes(kernel) == kept
 
 
-def test_a_state_whose_history_was_cut_is_refused_never_given_in_part(spark: SparkSession, lake: tuple[str, Headwater]) -> None:
+def test_a_state_of_truncated_history_is_refused_and_never_partial(spark: SparkSession, lake: tuple[str, Headwater]) -> None:
     url, engine = lake
     first = min(change.time for change in logged_changes(engine.realm().kernel) if change.pointer == MAIN)
     cut_history(engine, MAIN)
@@ -134,7 +134,7 @@ def test_a_state_whose_history_was_cut_is_refused_never_given_in_part(spark: Spa
         states(changes, at=first)
 
 
-def test_an_iceberg_table_takes_each_batch_once_though_its_writer_was_taken_over(
+def test_an_iceberg_archive_gets_each_batch_once_although_its_writer_was_replaced(
     spark: SparkSession, lake: tuple[str, Headwater], tmp_path: Path
 ) -> None:
     url, engine = lake
@@ -226,9 +226,7 @@ def test_a_lineage_goes_from_base_to_base_and_stops_where_a_segment_has_none() -
     assert lineage("other", 3, openers) == [ReplayRange(0, "other", 1, 3)]
 
 
-def test_the_commands_archive_and_replay_what_they_say(
-    spark: SparkSession, lake: tuple[str, Headwater], tmp_path: Path
-) -> None:
+def test_the_documented_commands_archive_and_replay(spark: SparkSession, lake: tuple[str, Headwater], tmp_path: Path) -> None:
     url, engine = lake
     run = functools.partial(CliRunner().invoke, command, standalone_mode=False)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_what_was_published_is_archived_from_kafka_change_by_change(
+def test_published_changes_are_archived_from_kafka_change_by_change(
     spark: SparkSession, kafka_bootstrap: str, tmp_path: Path
 ) -> None:
     store = f"sqlite:///{tmp_path}/lake.db"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_a_set_is_kept_from_a_topic_that_tells_of_cuts_and_of_catalogs_that_are_gone(
+def test_a_set_is_kept_from_a_topic_with_truncations_and_purged_catalogs(
     spark: SparkSession, kafka_bootstrap: str, tmp_path: Path
 ) -> None:
     url = f"sqlite:///{tmp_path}/lake.db"

@@ -82,13 +82,13 @@ def test_filters_on_pointer_seq_kind_and_time_are_answered_by_the_log(spark: Spa
     assert sorted(row.seq for row in filtered.collect()) == list(range(7, 13))
 
 
-def test_what_the_log_cannot_answer_is_filtered_by_spark(spark: SparkSession, store: str) -> None:
+def test_filters_that_the_log_does_not_support_are_applied_by_spark(spark: SparkSession, store: str) -> None:
     by_author = read(spark, store).where("author = 'cyd' AND seq > 1")
     assert "Filter (" in by_author._jdf.queryExecution().executedPlan().toString()
     assert {row.author for row in by_author.collect()} == {"cyd"}
 
 
-def test_a_stream_brings_every_change_once_and_continues_from_its_checkpoint_in_bounded_batches(
+def test_a_stream_delivers_every_change_once_and_continues_from_its_checkpoint_in_bounded_batches(
     spark: SparkSession, own: tuple[str, Headwater], tmp_path: Path
 ) -> None:
     store, engine = own
@@ -117,7 +117,7 @@ def test_a_first_batch_that_is_repeated_begins_where_it_began(
         sink.run(store)
 
 
-def test_history_that_was_cut_behind_the_checkpoint_ends_the_stream(
+def test_history_truncated_beyond_the_checkpoint_ends_the_stream(
     spark: SparkSession, own: tuple[str, Headwater], tmp_path: Path
 ) -> None:
     store, engine = own

@@ -29,7 +29,7 @@ def test_the_session_that_runs_is_found_while_a_clone_is_active(spark: SparkSess
     assert spark_session(SparkOptions(master="local[2]")) is spark
 
 
-def test_each_batch_is_told_once_while_others_are_still_to_come(spark: SparkSession, tmp_path: Path) -> None:
+def test_each_batch_is_reported_once_while_others_follow(spark: SparkSession, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/lake.db"
     told: list[tuple[int, int]] = []
     first_told = threading.Event()

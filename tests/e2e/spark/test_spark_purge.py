@@ -56,7 +56,7 @@ def test_all_realms_and_forgotten_instances_go_by_scans_on_workers(spark: SparkS
     assert not any(list(rows_of(backend, it)) for it in found) and list(rows_of(backend, stays)) == kept
 
 
-def test_a_worker_asks_for_the_lease_before_it_deletes(spark: SparkSession, url: str, scanned: Store) -> None:
+def test_a_worker_checks_the_lease_before_it_deletes(spark: SparkSession, url: str, scanned: Store) -> None:
     instance = purging(scanned, "a")["a"]
     rows = list(rows_of(scanned.backend, instance))
     runs = Runs(scanned.backend, scanned.clock)

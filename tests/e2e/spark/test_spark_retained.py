@@ -154,7 +154,7 @@ def test_a_corrupt_or_overtaken_set_is_seeded_again_by_walking_never_trusted(str
     realm.check_states()
 
 
-def test_a_batch_that_was_cut_short_is_written_again(streamed: Streamed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_batch_is_written_again(streamed: Streamed, monkeypatch: pytest.MonkeyPatch) -> None:
     streamed.steps(10)
     streamed.job().run()
     streamed.steps(10)
@@ -173,7 +173,7 @@ def test_a_batch_that_was_cut_short_is_written_again(streamed: Streamed, monkeyp
 
 
 @pytest.mark.timeout(600)  # two JVMs start
-def test_a_driver_that_is_killed_between_rows_and_position_loses_and_doubles_nothing(streamed: Streamed) -> None:
+def test_a_driver_killed_between_rows_and_position_loses_and_duplicates_nothing(streamed: Streamed) -> None:
     streamed.steps(5)
     streamed.job().run()
     streamed.steps(25)
@@ -284,7 +284,7 @@ class TwoHistories:
 
 
 @pytest.mark.parametrize(("lost_steps", "new_steps"), [(10, 25), (25, 8)], ids=["lost is shorter", "lost is longer"])
-def test_of_two_histories_in_one_batch_the_set_takes_the_one_that_the_store_holds(
+def test_a_batch_with_two_histories_adds_the_one_that_the_store_contains(
     spark: SparkSession, streamed: Streamed, tmp_path: Path, lost_steps: int, new_steps: int
 ) -> None:
     """Of a pointer that has not moved since the backup, the topic tells of the lost history alone."""
@@ -305,7 +305,7 @@ def test_of_two_histories_in_one_batch_the_set_takes_the_one_that_the_store_hold
     two.restored.realm.backend.close()
 
 
-def test_a_set_that_ends_in_a_lost_history_is_seeded_again_and_then_passes_over_what_was_lost(
+def test_a_set_that_ends_in_a_lost_history_is_seeded_again_and_then_skips_lost_entries(
     spark: SparkSession, streamed: Streamed, tmp_path: Path
 ) -> None:
     folder = tmp_path / "restored"
@@ -323,9 +323,7 @@ def test_a_set_that_ends_in_a_lost_history_is_seeded_again_and_then_passes_over_
     two.restored.realm.backend.close()
 
 
-def test_rows_that_go_while_a_set_is_read_fail_the_read_whatever_the_session_tolerates(
-    spark: SparkSession, streamed: Streamed
-) -> None:
+def test_rows_removed_while_a_set_is_read_fail_the_read_in_any_session(spark: SparkSession, streamed: Streamed) -> None:
     streamed.steps(5)
     state = seed(streamed.realm.backend, streamed.store)
     tolerant = spark.newSession()

@@ -77,7 +77,7 @@ def test_a_cycle_on_spark_sweeps_on_workers_and_releases_the_session(
     assert len(sweeps) == len(stopped) == 1 and not (tmp_path / "sets").exists()
 
 
-def test_a_cycle_sweeps_by_the_streamed_set_without_being_asked(
+def test_a_cycle_sweeps_with_the_streamed_set_by_default(
     spark: SparkSession, tmp_path: Path, lake: Maintained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(type(spark), "stop", lambda _: None)

@@ -85,7 +85,7 @@ def places(found: list[dict[str, Any]]) -> list[tuple[str, int]]:
     return [(row["pointer"], row["seq"]) for row in found]
 
 
-def test_an_auditor_reads_of_a_server_what_the_store_has(served: Served) -> None:
+def test_an_auditor_reads_from_a_server_what_the_store_contains(served: Served) -> None:
     remote, local = rows(served.auditor, changes_per_split=4), rows({"store": served.store}, changes_per_split=4)
     assert places(remote) == places(local)
     unlinked = {"previous_id"}  # of the first entry of a task the server does not say what came before
@@ -104,7 +104,7 @@ def test_filters_and_columns_are_answered_by_the_server(served: Served) -> None:
     assert {row["kind"] for row in rows(served.auditor, EqualTo(("kind",), "merge"))} == {"merge"}
 
 
-def test_who_may_see_one_table_reads_its_changes_and_nothing_else(served: Served) -> None:
+def test_a_reader_of_one_table_reads_its_changes_and_nothing_else(served: Served) -> None:
     found = rows(served.analyst, changes_per_split=3)
     assert {row["pointer"].rpartition("/")[0] for row in found} <= {"cat/1/heads", "cat/1/tags"}
     keys = {tuple(op["key"]) for row in found for op in row["operations"]}
@@ -115,7 +115,7 @@ def test_who_may_see_one_table_reads_its_changes_and_nothing_else(served: Served
     assert places(moves) == places([row for row in every if row["kind"] in ("create", "assign", "delete")])
 
 
-def test_a_stream_of_a_server_is_bounded_resumes_and_brings_each_change_once(served: Served) -> None:
+def test_a_stream_of_a_server_is_bounded_resumes_and_delivers_each_change_once(served: Served) -> None:
     options = {**served.auditor, "pointers": MAIN, "until": "start", "changes_per_batch": "5", "changes_per_split": "2"}
     stream = LogSource(options).streamReader(StructType())
     start, seen, batches = stream.initialOffset(), [], 0

@@ -78,9 +78,7 @@ def on_spark(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("kind", ["exact", "bloom"])
-def test_what_is_marked_joined_and_deleted_on_workers_is_exactly_what_no_state_reaches(
-    on_spark: OnSpark, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_delete_exactly_what_no_state_reaches(on_spark: OnSpark, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """⚠ Neither the ids of the set nor the rows of the scan are gathered in the driver: it is given counts and a sample."""
     collected = driver_is_given(monkeypatch)
     realms = (on_spark.realm, on_spark.other)
@@ -123,7 +121,7 @@ def driver_is_given(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return collected
 
 
-def test_a_walk_that_is_cut_into_many_tasks_marks_what_one_walk_marks(on_spark: OnSpark) -> None:
+def test_a_walk_split_into_many_tasks_marks_what_one_walk_marks(on_spark: OnSpark) -> None:
     fenced = fence_realm(on_spark.backend, INSTANCE, on_spark.realm.clock)
     by_tasks = SparkWalkedSource(on_spark.spark, on_spark.url, Identifiers, entries_per_task=3).retained(fenced)
     by_one = WalkedSource(on_spark.backend, Identifiers()).retained(fenced)

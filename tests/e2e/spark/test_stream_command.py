@@ -163,7 +163,7 @@ def test_once_does_everything_and_ends_with_what_failed(
     assert "KAFKA_UNAVAILABLE" in lake.run("stream", "--kafka").error
 
 
-def test_what_cannot_work_is_one_line_before_spark_starts(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_options_are_one_line_before_spark_starts(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     publish_rest(lake.engine.store, options(lake.settings["kafka_bootstrap"]))
     assert "REALM_NOT_FOUND" in lake.run("stream", "--once", "--realm", "nobody").error
     assert "retention" in lake.run("--set", "retention=sometimes", "stream", "--once").error

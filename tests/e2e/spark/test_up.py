@@ -142,7 +142,7 @@ def test_a_commit_by_http_reaches_every_reader_also_after_kill_9_of_processes(tm
         assert not [pid for pid in pids if pid and Path(f"/proc/{pid}").exists()]
 
 
-def test_what_cannot_work_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_options_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import socket
 
     place = str(tmp_path / "up")

@@ -62,7 +62,7 @@ def served(branch: FeedBranch, lake: IcebergLake) -> Iterator[Served]:
         yield Served(http, branch.http, branch.name, snapshot.snapshot_id)
 
 
-def test_totals_come_from_the_summary_until_somebody_publishes(served: Served) -> None:
+def test_totals_come_from_the_summary_until_statistics_are_published(served: Served) -> None:
     found = served.ask("GET").json()
     assert (found["source"], found["table"]["row_count"], found["version"]) == ("snapshot-summary", 3, None)
     before = served.head()

@@ -39,7 +39,7 @@ def test_a_cut_history_without_anchor_says_so() -> None:
 
 
 @given(st.integers(0, 19), st.data())
-def test_one_flipped_bit_is_found_at_its_entry_or_the_one_behind_it(at: int, data: st.DataObject) -> None:
+def test_a_flipped_bit_is_found_at_its_entry_or_the_next(at: int, data: st.DataObject) -> None:
     raw = bytearray(msgspec.json.encode(LOG[at]))
     raw[data.draw(st.integers(0, len(raw) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     try:
@@ -84,7 +84,7 @@ def _put(seq: int, key: tuple[str, ...], before: dict[str, int] | None, after: d
     return msgspec.structs.replace(FULL_CHANGE, seq=seq, kind=Kind.COMMIT, operations=(operation,), base=None)
 
 
-def test_replay_notices_a_before_that_was_not_there() -> None:
+def test_replay_detects_a_before_value_that_was_not_there() -> None:
     with pytest.raises(ChainBroken, match="held something else"):
         replay([_put(1, ("a",), {"v": 9}, {"v": 1})], lambda _: {})
 

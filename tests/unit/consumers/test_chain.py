@@ -64,7 +64,7 @@ def test_a_dropped_record_is_a_gap() -> None:
     assert chain.seq == 3
 
 
-def test_a_record_that_came_before_is_dropped() -> None:
+def test_a_repeated_record_is_dropped() -> None:
     chain = Chain(POINTER, 0)
     chain.accept(frame(0, 5))
     assert chain.accept(frame(2, 7)) == LOG[5:7]

@@ -53,7 +53,7 @@ def test_a_problem_is_the_error_that_it_was_on_the_server(kind: type[HeadwaterEr
         (502, FeedUnreachable),
     ],
 )
-def test_answers_of_others_on_the_way_are_told_by_their_status(status: int, kind: type[HeadwaterError]) -> None:
+def test_answers_of_proxies_are_recognized_by_their_status(status: int, kind: type[HeadwaterError]) -> None:
     for body in (b"<html>", problem("A_CODE_OF_TOMORROW", status)):
         error = error_of(status, body, {"retry-after": "3"})
         assert type(error) is kind and error.facts["retry_after_seconds"] == 3

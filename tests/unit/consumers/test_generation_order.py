@@ -29,7 +29,7 @@ def taken(order: GenerationOrder) -> list[int]:
     return found
 
 
-def test_a_new_partition_waits_for_what_is_left_in_the_old_ones() -> None:
+def test_a_new_partition_waits_for_the_remaining_records_of_the_old_ones() -> None:
     order = GenerationOrder()
     order.add(fetched(OLD, 1, 1))
     assert taken(order) == [] and order.is_blocked and order.waiting == {OLD}
@@ -44,7 +44,7 @@ def test_a_new_partition_waits_for_what_is_left_in_the_old_ones() -> None:
     assert taken(order) == [4]
 
 
-def test_what_was_held_is_forgotten_when_partitions_are_dealt_out_again() -> None:
+def test_held_records_are_dropped_when_partitions_are_reassigned() -> None:
     order = GenerationOrder()
     order.add(fetched(NEW, 2, 4))
     order.clear()
@@ -91,7 +91,7 @@ def test_a_topic_may_be_away_for_a_moment_and_not_for_good() -> None:
         look(watch, brokers, ABSENT_SECONDS_MAX)
 
 
-def test_what_was_found_by_an_instance_is_read_from_its_topic_and_no_newer_one() -> None:
+def test_a_realm_named_by_its_instance_is_read_from_its_own_topic() -> None:
     """Another store may have a realm of that name on the same brokers."""
     source = KafkaSource(bootstrap="", realm="r", instance=f"r#{2:016x}")
     brokers = Brokers(topic(2), topic(3))

@@ -52,7 +52,7 @@ def test_facts_keep_their_types_and_conflicts_their_first_twenty() -> None:
     assert _crossed(CommitConflict("no.", conflicts=conflicts)).facts["conflicts"] == conflicts[:20]
 
 
-def test_what_no_server_said_is_a_broken_transport() -> None:
+def test_an_answer_that_no_server_sent_is_a_transport_error() -> None:
     unmade = _Refusal(grpc.StatusCode.UNAVAILABLE, "failed to connect to all addresses")
     with pytest.raises(httpx.ConnectError):
         problem_of(unmade)
@@ -63,7 +63,7 @@ def test_what_no_server_said_is_a_broken_transport() -> None:
         problem_of(_Refusal(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded"))
 
 
-def test_what_stands_between_is_told_by_its_status() -> None:
+def test_an_answer_of_a_proxy_is_recognized_by_its_status() -> None:
     assert isinstance(problem_error(problem_of(_Refusal(grpc.StatusCode.RESOURCE_EXHAUSTED, "much"))), FeedUnreachable)
     inside = problem_of(_Refusal(grpc.StatusCode.INTERNAL, "no", internal_status(CONTEXT).SerializeToString()))
     assert (inside.status, inside.code) == (500, "INTERNAL")

@@ -55,6 +55,13 @@ def test_a_generation_that_continues_is_seamless() -> None:
     assert take_all(KafkaChains(), records) == list(range(1, 11))
 
 
+def test_history_truncated_before_it_was_published_again_is_fatal_to_a_reader_that_has_not_read_it() -> None:
+    with pytest.raises(CursorExpired) as expired:
+        take_all(KafkaChains(), [*anew(1, LOG[:3]), *anew(2, LOG, 5)])
+    assert expired.value.facts["oldest"] == 6
+    assert take_all(KafkaChains(), [*anew(1, LOG[:5]), *anew(2, LOG, 5)]) == list(range(1, 11))
+
+
 @pytest.mark.parametrize("missing", [change_record(LOG[5]), control(RecordType.BASELINE, LOG, 5, 2, continues=1)])
 def test_a_hole_in_the_topic_is_a_gap(missing: FeedRecord) -> None:
     with pytest.raises(Gap) as gap:
@@ -81,7 +88,7 @@ def test_a_gap_that_was_filled_from_the_log_is_followed_by_the_record() -> None:
     assert take_all(chains, [late, *map(change_record, LOG[6:])]) == [6, 7, 8, 9, 10]
 
 
-def test_a_cut_that_the_reader_has_not_passed_is_fatal_and_one_it_has_passed_is_nothing() -> None:
+def test_a_truncation_ahead_of_the_reader_is_fatal_and_one_it_has_passed_is_ignored() -> None:
     with pytest.raises(CursorExpired) as expired:
         take_all(KafkaChains(), [*map(change_record, LOG[:3]), control(RecordType.TRUNCATED, LOG, 6)])
     assert expired.value.facts["oldest"] == 7
@@ -149,7 +156,7 @@ def stopped(seen: int, again: list[FeedRecord]) -> tuple[list[Change], KafkaChai
     return given, resumed
 
 
-def test_a_group_whose_generation_lost_its_baseline_is_told_and_skips_nothing() -> None:
+def test_a_group_whose_generation_lost_its_baseline_gets_an_error_and_skips_nothing() -> None:
     chains = KafkaChains()
     chains.begin({POINTER: KafkaPosition(8, bytes.fromhex(LOG[7].entry_id), 1)})
     with pytest.raises(CursorReset, match="baseline"):
@@ -168,19 +175,19 @@ def test_a_new_reader_is_not_given_a_history_that_has_ended() -> None:
     assert take_all(KafkaChains(begins=2), [*anew(1, LOG), *anew(2, new)]) == [one.seq for one in new]
 
 
-def test_records_of_a_generation_that_was_replaced_are_dropped_in_whatever_partition_they_lie() -> None:
+def test_records_of_a_replaced_generation_are_dropped_in_every_partition() -> None:
     chains = KafkaChains()
     assert take_all(chains, [*anew(1, LOG[:6]), *anew(2, LOG), *map(change_record, LOG[3:])]) == list(range(1, 11))
 
 
-def test_a_purged_pointer_ends_and_may_come_again() -> None:
+def test_a_purged_pointer_ends_and_may_be_created_again() -> None:
     chains = KafkaChains()
     assert take_all(chains, [*anew(1, LOG), control(RecordType.PURGED, LOG, 10), *anew(1, LOG[:2])]) == [*range(1, 11), 1, 2]
     with pytest.raises(CursorExpired, match="purged"):
         take_all(KafkaChains(), [*anew(1, LOG[:8]), control(RecordType.PURGED, LOG, 10)])
 
 
-def test_a_pointer_that_moved_to_another_topic_is_forgotten_whatever_was_seen_of_it() -> None:
+def test_a_pointer_that_moved_to_another_topic_is_forgotten() -> None:
     chains = KafkaChains()
     assert take_all(chains, [*anew(1, LOG[:8]), control(RecordType.MOVED, LOG, 10)]) == list(range(1, 9))
     assert chains.reached(LOG[0].pointer) is None
@@ -219,7 +226,7 @@ def test_a_partition_that_lacks_the_end_of_a_generation_is_read_from_its_beginni
     assert partition.is_jump(change_record(LOG[5], 4)), "the topic was re-created once more"
 
 
-def test_a_reader_continues_from_kept_positions() -> None:
+def test_a_reader_continues_from_saved_positions() -> None:
     chains = KafkaChains()
     position = KafkaPosition(4, bytes.fromhex(LOG[3].entry_id))
     kept = parse_positions(positions_text(KeptPositions(1, False, True, {POINTER: position})))
@@ -237,6 +244,6 @@ def test_positions_that_do_not_fit_are_left_out_the_oldest_first() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "somebody else's", PREFIX, PREFIX + "????", PREFIX + "AAAA"])
-def test_what_others_have_written_beside_an_offset_is_not_a_position(text: str) -> None:
+def test_foreign_metadata_of_an_offset_is_not_a_position(text: str) -> None:
     kept = parse_positions(text)
     assert kept.positions == {} and not kept.is_complete

@@ -177,13 +177,13 @@ def test_a_history_that_started_over_and_moved_before_it_was_compared_is_a_reset
         read()
 
 
-def test_what_another_reader_has_left_to_give_out_is_not_repeated(brokers: Brokers) -> None:
+def test_changes_that_another_reader_still_delivers_are_not_repeated(brokers: Brokers) -> None:
     brokers.kept = {OLD: behind(3, 4)}
     brokers.records = {NEW: going_on(2, LOG, 5)}
     assert seqs(read()) == [6]
 
 
-def test_what_was_seen_in_another_partition_is_kept_before_anything_new_came(brokers: Brokers) -> None:
+def test_positions_of_another_partition_are_kept_before_new_records_arrive(brokers: Brokers) -> None:
     brokers.records[NEW] = anew(2, OTHER)[:1]
     assert read() == []
     del brokers.kept[OLD]

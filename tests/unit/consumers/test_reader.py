@@ -109,7 +109,7 @@ both = pytest.mark.parametrize("use_async", [False, True], ids=["sync", "async"]
 
 
 @both
-def test_a_connection_that_breaks_is_taken_up_where_it_was(use_async: bool) -> None:
+def test_a_broken_connection_resumes_where_it_was(use_async: bool) -> None:
     transport, slept = Scripted({2: FeedUnreachable("cut"), 4: FeedUnreachable("cut")}), list[float]()
     assert read_all(transport, use_async=use_async, slept=slept) == LOG
     assert transport.faults == {} and len(slept) == 2
@@ -138,7 +138,7 @@ def test_a_gap_without_a_log_is_an_error_and_never_passed_over(use_async: bool) 
 
 @both
 @pytest.mark.parametrize("error", [CursorExpired("gone"), CursorReset("other")])
-def test_a_dead_cursor_is_raised_and_not_tried_again(error: HeadwaterError, use_async: bool) -> None:
+def test_an_unusable_cursor_is_raised_and_not_retried(error: HeadwaterError, use_async: bool) -> None:
     transport = Scripted({2: error})
     with pytest.raises(type(error)):
         read_all(transport, use_async=use_async)
@@ -146,7 +146,7 @@ def test_a_dead_cursor_is_raised_and_not_tried_again(error: HeadwaterError, use_
 
 
 @both
-def test_a_server_that_stays_behind_the_cursor_is_given_up(use_async: bool) -> None:
+def test_a_server_that_stays_behind_the_cursor_is_an_error(use_async: bool) -> None:
     transport = Scripted({number: CursorAhead("restored from a backup") for number in range(1, 100)})
     with pytest.raises(CursorAhead):
         read_all(transport, use_async=use_async)
@@ -161,7 +161,7 @@ def test_a_reader_that_does_not_follow_gives_up_a_server_that_does_not_answer() 
 
 
 @pytest.mark.parametrize("stop_behind", range(1, len(LOG)))
-def test_a_reader_that_dies_behind_any_change_continues_without_skip_or_double(stop_behind: int) -> None:
+def test_a_reader_that_dies_after_any_change_continues_without_skip_or_duplicate(stop_behind: int) -> None:
     reader = Reader(Scripted())
     first = list(islice(reader.changes(), stop_behind))
     kept = reader.cursor
@@ -215,7 +215,7 @@ def test_pauses_grow_with_jitter_and_are_bounded() -> None:
     assert (backoff.after(FeedUnreachable("x")), lowest.after(FeedUnreachable("x"))) == (1, 0.1)
 
 
-def test_a_server_says_when_to_come_back() -> None:
+def test_a_server_names_the_time_to_retry() -> None:
     backoff = Backoff(first_seconds=0.1, seconds_max=10.0)
     assert backoff.after(FeedUnreachable("x", retry_after_seconds=7)) == 7
     assert backoff.after(FeedUnreachable("x", retry_after_seconds=9_999)) == 10

@@ -142,5 +142,5 @@ def test_an_audit_puts_generations_together_in_whatever_order_their_partitions_a
         assert audited(folder, records) == (list(range(1, 11)), True)
 
 
-def test_an_audit_says_that_it_begins_behind_what_retention_took(tmp_path: Path) -> None:
+def test_an_audit_reports_that_it_begins_after_records_lost_to_retention(tmp_path: Path) -> None:
     assert audited(tmp_path, anew(1, LOG)[6:]) == ([6, 7, 8, 9, 10], False)

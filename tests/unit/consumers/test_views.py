@@ -52,7 +52,7 @@ EXPECTED_DEV = {"db.t1": 100, "db.t2": 2, "db.t3": 3, "db.t4": 4, "db.t5": 5}
 
 
 @given(st.lists(st.booleans(), min_size=11, max_size=40))
-def test_any_order_of_the_pointers_gives_the_same_state(choices: list[bool]) -> None:
+def test_views_are_the_same_in_any_order_of_the_pointers(choices: list[bool]) -> None:
     main, dev = two_pointers()
     waiting = {True: list(main), False: list(dev)}
     state = LiveViews()
@@ -63,7 +63,7 @@ def test_any_order_of_the_pointers_gives_the_same_state(choices: list[bool]) -> 
     assert values(state, MAIN) == {f"db.t{seq}": seq for seq in range(1, 8)}
 
 
-def test_a_base_that_has_gone_by_long_ago_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_base_that_was_passed_long_ago_is_requested(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_views, "UNDO_CHANGES_MAX", 1)
     main, dev = two_pointers()
     alone = LiveViews()
@@ -84,7 +84,7 @@ def test_a_base_that_has_gone_by_long_ago_is_asked_for(monkeypatch: pytest.Monke
     assert values(asking, DEV) == EXPECTED_DEV
 
 
-def test_deletes_and_renames_leave_nothing_behind() -> None:
+def test_deletes_and_renames_leave_no_old_keys() -> None:
     main, state = History(MAIN), LiveViews()
     main.add(put("db", "a", value=1), put("db", "b", value=2))
     main.add(rename("a", "c", 1))
@@ -118,7 +118,7 @@ def test_a_skipped_change_is_noticed() -> None:
         state.apply(main[2])
 
 
-def test_tables_that_change_names_or_places_in_one_change_all_stay() -> None:
+def test_tables_that_swap_names_or_keys_in_one_change_all_remain() -> None:
     main, state = History(MAIN), LiveViews()
     main.add(put("db", "a", value=1), put("db", "b", value=2))
     main.add(rename("a", "b", 1), rename("b", "a", 2))

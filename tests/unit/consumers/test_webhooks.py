@@ -74,7 +74,7 @@ def test_receivers_check_the_signature_with_the_library_of_the_specification(tmp
             standardwebhooks.Webhook(secret).verify(changed, headers)
 
 
-def test_what_the_receiver_cannot_take_now_is_sent_again_unchanged(tmp_path: Path) -> None:
+def test_a_change_that_the_receiver_cannot_accept_now_is_sent_again_unchanged(tmp_path: Path) -> None:
     with receiving(lambda call: 503 if call < 3 else 200) as receiver, sender(receiver.url, tmp_path) as sending:
         assert sending.send(LOG[0])
     assert len({body for _, body in receiver.calls}) == 1
@@ -83,7 +83,7 @@ def test_what_the_receiver_cannot_take_now_is_sent_again_unchanged(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("status", "calls"), [(500, 4), (429, 4), (400, 1), (413, 1)])
-def test_what_is_not_taken_ends_in_the_dead_letter_file_and_the_rest_continues(tmp_path: Path, status: int, calls: int) -> None:
+def test_a_refused_change_goes_to_the_dead_letter_file_and_the_rest_continues(tmp_path: Path, status: int, calls: int) -> None:
     def answer(call: int) -> int:
         return status if call <= calls else 200
 
@@ -95,7 +95,7 @@ def test_what_is_not_taken_ends_in_the_dead_letter_file_and_the_rest_continues(t
     assert str(status) in letter.error
 
 
-def test_a_receiver_that_is_not_there_is_a_dead_letter_too(tmp_path: Path) -> None:
+def test_a_change_for_a_missing_receiver_is_a_dead_letter_too(tmp_path: Path) -> None:
     with receiving() as gone:
         url = gone.url
     with sender(url, tmp_path, tries_max=2) as sending:
@@ -144,12 +144,12 @@ def test_public_addresses_are_not(address: str) -> None:
     assert not is_forbidden(address)
 
 
-def test_one_private_address_among_several_forbids_the_name() -> None:
+def test_one_private_address_among_several_forbids_the_host_name() -> None:
     with pytest.raises(AddressForbidden, match=r"10\.0\.0\.1"):
         checked_url("https://mixed.example/", resolve=lambda host, port: ["8.8.8.8", "10.0.0.1"])
 
 
-def test_the_checked_address_is_what_is_called() -> None:
+def test_a_webhook_calls_the_address_that_was_checked() -> None:
     checked = checked_url("https://receiver.example:8443/a?b=c", resolve=lambda host, port: ["8.8.8.8"])
     assert (checked.url, checked.host) == ("https://8.8.8.8:8443/a?b=c", "receiver.example")
     assert checked.host_header == "receiver.example:8443"
@@ -269,7 +269,7 @@ def test_a_webhook_without_a_secret_is_refused(tmp_path: Path) -> None:
         WebhookSender(Webhook(url="https://a.example", secrets=()), tmp_path / "d", client=client)
 
 
-def test_a_torn_letter_hides_no_other_one(tmp_path: Path) -> None:
+def test_a_truncated_dead_letter_hides_no_other(tmp_path: Path) -> None:
     file = tmp_path / "dead.jsonl"
     with receiving(lambda _: 400) as receiver, sender(receiver.url, tmp_path) as sending:
         sending.send(LOG[0])

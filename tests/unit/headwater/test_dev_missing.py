@@ -43,12 +43,12 @@ def test_another_java_is_refused_with_its_version(version: str, tmp_path: Path, 
         java_program()
 
 
-def test_java_17_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_17_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path, "17.0.9")))
     assert java_program() == str(tmp_path / "bin" / "java")
 
 
-def test_a_newer_java_is_found_beside_the_usual_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_newer_java_is_found_next_to_the_default_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "home", "17.0.9")))
     monkeypatch.setenv("PATH", str(fake_java(tmp_path / "path", "11.0.2") / "bin"))
     monkeypatch.setattr(java, "JVM_FOLDER", tmp_path / "jvm")

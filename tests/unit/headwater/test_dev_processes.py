@@ -118,7 +118,7 @@ def test_a_program_that_cannot_run_leaves_its_reason_in_the_log(tmp_path: Path) 
     assert "/no/such/program: No such file" in log.read_text()
 
 
-def test_the_password_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_only_its_owner_may_read_the_password_file(tmp_path: Path) -> None:
     record = make_record("postgres", tmp_path / "postgres", ("main",), lambda folder: folder / "data")
     file = tmp_path / "postgres" / "server.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600

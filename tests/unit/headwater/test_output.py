@@ -37,7 +37,7 @@ def test_prose_is_wrapped_and_names_are_not(terminal: None, capsys: pytest.Captu
     assert any("n" * 40 in line for line in lines) and max(map(len, lines)) <= 80
 
 
-def test_an_error_is_json_where_json_was_asked_for() -> None:
+def test_an_error_is_json_if_json_was_requested() -> None:
     ran = headwater("--store", "sqlite:////nowhere/at/all.db", "realm", "list", "--json")
     found = json.loads(ran.err)["error"]
     assert ran.code == 2 and ran.out == "" and found["code"] and found["message"]

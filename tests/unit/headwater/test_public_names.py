@@ -40,7 +40,7 @@ PUBLIC = {
 }
 
 
-def test_the_public_names_are_just_these() -> None:
+def test_the_public_names_are_exactly_these() -> None:
     assert set(headwater.__all__) == PUBLIC
 
 

@@ -60,7 +60,7 @@ def wait_until(what: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_processes_start_behind_those_that_they_need_and_stop_before_them() -> None:
+def test_processes_start_after_those_that_they_need_and_stop_before_them() -> None:
     done: list[str] = []
     store, server, stream = Fake("store", done), Fake("server", done, ["store"]), Fake("stream", done, ["server"])
     store.answers = False
@@ -77,7 +77,7 @@ def test_processes_start_behind_those_that_they_need_and_stop_before_them() -> N
     assert {status.state for status in supervisor.statuses} == {"stopped"}
 
 
-def test_a_process_that_ends_or_cannot_start_is_started_again_and_says_why() -> None:
+def test_a_process_that_ends_or_cannot_start_is_restarted_and_the_reason_is_shown() -> None:
     told: list[ProcessStatus] = []
     one = Fake("one", [])
     one.refusals = 1
@@ -94,7 +94,7 @@ def test_a_process_that_ends_or_cannot_start_is_started_again_and_says_why() -> 
     assert starts.count("fetching jars") == 3 and starts[-1].startswith("it has ended"), "then again why it was started"
 
 
-def test_a_process_that_is_not_ready_any_more_says_when_it_would_be_and_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_is_no_longer_ready_shows_the_condition_and_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.up.supervisor.FAILING_AFTER_SECONDS", 0.0)
     one = Fake("one", [])
     supervisor = Supervisor([one], 0)

@@ -37,7 +37,7 @@ def test_the_least_recently_used_goes_first() -> None:
     assert cache.get_many("a", [1, 2, 3, 4]) == {1: "1", 3: "3", 4: "4"}
 
 
-def test_an_object_over_the_whole_bound_is_not_kept_and_pushes_nothing_out() -> None:
+def test_an_object_larger_than_the_cache_is_not_cached_and_evicts_nothing() -> None:
     cache: ObjectCache[str] = ObjectCache(1_000)
     cache.put("a", 1, "one", 100)
     cache.put("a", 2, "big", 1_000)

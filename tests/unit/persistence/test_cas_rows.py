@@ -51,7 +51,7 @@ def replaced_by_another(backend: FaultyBackend) -> Callable[[], object]:
     return act
 
 
-def test_of_two_writers_that_read_the_same_row_one_writes(backend: FaultyBackend) -> None:
+def test_if_two_writers_read_the_same_row_one_writes(backend: FaultyBackend) -> None:
     clock, row = ManualClock(), written(backend)
     assert not cas_row(backend, SYSTEM_REALM, None, first_row(b"two"), clock)
     assert cas_row(backend, SYSTEM_REALM, row, next_row("run", "key", row, b"three", 2), clock)
@@ -124,7 +124,7 @@ def test_a_row_that_was_written_again_is_not_deleted(backend: FaultyBackend) -> 
     assert fault.fired == 1 and there(backend) == b"of another"
 
 
-def test_a_change_is_made_on_the_row_that_another_wrote_in_between(backend: FaultyBackend) -> None:
+def test_a_change_applies_to_a_row_that_was_rewritten_meanwhile(backend: FaultyBackend) -> None:
     row = written(backend)
     fault = backend.arm(unknown("update_mutable", landed=False, then=replaced_by_another(backend)))
 

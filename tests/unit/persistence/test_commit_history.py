@@ -217,7 +217,7 @@ def swap_of(seen: draft.Draft, one: str, other: str) -> draft.Plan:
     ],
     ids=["key", "number", "text", "content", "message"],
 )
-def test_what_cannot_be_stored_fails_alone_and_leaves_nothing_behind(
+def test_a_request_that_cannot_be_stored_fails_alone_and_leaves_no_rows(
     kernel: RealmKernel, spoilt: Write, error: type[Exception]
 ) -> None:
     before, refused, after = Lanes(kernel).together(MAIN, Write(puts={"x": {"v": 1}}), spoilt, Write(puts={"y": {"v": 2}}))
@@ -228,7 +228,7 @@ def test_what_cannot_be_stored_fails_alone_and_leaves_nothing_behind(
     assert kernel.objects.objects_written == 4  # two entries and their contents
 
 
-def test_a_state_of_which_an_object_is_gone_is_not_served_in_part(kernel: RealmKernel) -> None:
+def test_a_state_that_lacks_an_object_is_not_served_in_part(kernel: RealmKernel) -> None:
     logged = Lanes(kernel).landed(MAIN, Write(puts={key: {"v": 1} for key in KEYS}))
     backend = kernel.store.backend
     assert isinstance(backend, MemoryBackend)

@@ -30,14 +30,14 @@ def run_batches(turns: ContentionControl, now: int, count: int) -> tuple[int, li
     return now, pauses
 
 
-def test_a_lane_that_meets_nobody_steps_back_more_and_more_rarely() -> None:
+def test_a_lane_without_competitors_yields_ever_more_rarely() -> None:
     _, pauses = run_batches(ContentionControl(), 10**15, 5_000)
     turns = [later - earlier for earlier, later in zip([-1, *pauses], pauses, strict=False)]
     assert turns[0] == TURN_MIN * STEP_BACK_ROUND_TRIPS and turns[-1] == TURN_MAX * STEP_BACK_ROUND_TRIPS
     assert turns == sorted(turns)
 
 
-def test_a_lane_that_has_met_others_steps_back_after_a_few_batches_until_they_are_gone() -> None:
+def test_a_lane_that_met_other_writers_yields_after_a_few_batches_until_they_stop() -> None:
     turns = ContentionControl()
     now, _ = run_batches(turns, 10**15, 5_000)
     turns.met_others(now)
@@ -54,7 +54,7 @@ def test_a_lane_that_leaves_gaps_by_itself_never_steps_back() -> None:
         now += ROUND_TRIP + 2 * STEP_BACK_ROUND_TRIPS * ROUND_TRIP
 
 
-def test_a_clock_that_is_set_makes_no_pause_negative_or_endless() -> None:
+def test_setting_the_clock_makes_no_pause_negative_or_endless() -> None:
     turns, now = ContentionControl(), 10**15
     for step in (0, -(10**12), 10**12, -1, 0):
         now += step

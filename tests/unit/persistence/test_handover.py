@@ -119,7 +119,7 @@ def test_merges_transplants_and_moves_are_handed_over(workers: tuple[Worker, Wor
     assert ("on-one",) in keys and ("on-two",) not in keys
 
 
-def test_whoever_is_answered_finds_the_commit_through_the_worker_that_it_asked(workers: tuple[Worker, Worker]) -> None:
+def test_a_caller_finds_its_commit_through_the_worker_that_answered_it(workers: tuple[Worker, Worker]) -> None:
     _, sender = workers
     watch = HeadWatch(sender.lake.kernel)
     try:
@@ -151,7 +151,7 @@ def cut(worker: Worker) -> None:
 
 
 @pytest.mark.parametrize("callers_key", [None, "key-1"])
-def test_what_landed_before_its_worker_was_lost_is_answered_as_landed(
+def test_a_commit_that_landed_before_its_worker_was_lost_is_answered_as_landed(
     workers: tuple[Worker, Worker], callers_key: str | None
 ) -> None:
     holder, sender = workers
@@ -170,7 +170,7 @@ def test_what_landed_before_its_worker_was_lost_is_answered_as_landed(
 
 
 @pytest.mark.parametrize("callers_key", [None, "key-1"])
-def test_a_worker_that_was_only_slow_does_not_land_what_its_sender_has_landed(
+def test_a_slow_worker_does_not_commit_what_its_sender_has_committed(
     workers: tuple[Worker, Worker], callers_key: str | None
 ) -> None:
     """It stops with the request in hand, the sender commits by itself, and then it continues."""
@@ -216,7 +216,7 @@ def test_a_silent_worker_is_not_waited_for(workers: tuple[Worker, Worker], monke
     assert ids_in_log(sender).count(outcome.logged.entry.request_id) == 1
 
 
-def test_a_worker_that_stops_finishes_what_it_took_and_the_others_continue(workers: tuple[Worker, Worker]) -> None:
+def test_a_worker_that_stops_finishes_accepted_requests_and_the_others_continue(workers: tuple[Worker, Worker]) -> None:
     holder, sender = workers
     outcomes: list[CommitOutcome | HeadwaterError] = []
 
@@ -241,7 +241,7 @@ def test_a_worker_that_stops_finishes_what_it_took_and_the_others_continue(worke
     assert len(ids) == len(set(ids))
 
 
-def test_of_a_history_that_was_replaced_nobody_can_tell(workers: tuple[Worker, Worker]) -> None:
+def test_a_replaced_history_leaves_the_outcome_unknown(workers: tuple[Worker, Worker]) -> None:
     holder, _ = workers
     kernel = holder.lake.kernel
     logged = [outcome.logged for outcome in (commit(holder, f"k{n}", f"key-{n}") for n in range(4)) if outcome.logged]
@@ -304,7 +304,7 @@ def test_a_worker_that_has_not_committed_for_long_commits_by_itself(
 # ── strangers ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_sockets_are_the_servers_users_alone(workers: tuple[Worker, Worker]) -> None:
+def test_only_the_servers_user_may_use_its_sockets(workers: tuple[Worker, Worker]) -> None:
     folder = workers[0].handover._folder
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     modes = {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}

@@ -55,7 +55,7 @@ def test_what_an_event_loop_posts_together_is_one_frame(ends: Ends) -> None:
     assert ends.read(3) == [Declined(0), Declined(1), Declined(2)] and len(ends.frames) == 1
 
 
-def test_a_message_is_sent_though_another_thread_was_faster_with_the_one_before(ends: Ends) -> None:
+def test_a_message_is_sent_although_another_thread_sent_the_one_before_it(ends: Ends) -> None:
     async def post() -> None:
         ends.connection.post(Ping())
         ends.connection.flush()  # another thread, between the two steps of this one
@@ -79,7 +79,7 @@ def test_what_does_not_fit_is_sent_later_in_order(ends: Ends) -> None:
     assert not ends.connection.unsent_bytes
 
 
-def test_a_lost_connection_takes_messages_and_says_nothing(ends: Ends) -> None:
+def test_a_lost_connection_accepts_messages_without_an_error(ends: Ends) -> None:
     ends.theirs.close()
     for _ in range(3):
         ends.connection.post(Ping())

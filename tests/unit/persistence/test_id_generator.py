@@ -210,7 +210,7 @@ def test_lessees_at_one_time_have_different_nodes() -> None:
     assert sorted(node_of(source(backend, clock, nodes=16)) for _ in range(16)) == list(range(16))
 
 
-def test_all_1024_nodes_taken_is_a_clear_error_that_says_when_the_first_comes_free() -> None:
+def test_running_out_of_nodes_is_an_error_that_says_when_the_first_becomes_free() -> None:
     backend, clock = open_memory("memory://"), ManualClock()
     first = source(backend, clock)
     clock.move(60)

@@ -100,7 +100,7 @@ def test_any_entry_is_a_logarithm_of_reads_away(count: int, embeds_every: int) -
     assert reads_max <= 2 * math.log2(count) + 6
 
 
-def test_the_entry_behind_a_time_is_a_logarithm_of_reads_away() -> None:
+def test_the_entry_after_a_time_is_found_in_a_logarithmic_number_of_reads() -> None:
     log = SyntheticLog(100_000, embeds_every=24)
     walk, newest, chance = LogWalk(log), log.newest(), random.Random(1)  # type: ignore[arg-type]
     for seq in (1, 2, 99_999, 100_000, *(chance.randint(1, 100_000) for _ in range(200))):

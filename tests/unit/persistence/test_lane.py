@@ -65,7 +65,7 @@ def two_stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
         yield one, two
 
 
-def test_a_conflict_is_never_told_from_a_head_that_another_process_has_moved(two_stores: tuple[Store, Store]) -> None:
+def test_a_conflict_is_never_reported_from_a_head_that_another_process_has_moved(two_stores: tuple[Store, Store]) -> None:
     stale, other = (Lanes(store.kernel(REALM)) for store in two_stores)
     stale.commit(MAIN, Write(puts={"a": {"v": 1}}))
     other.commit(MAIN, Write(puts={"a": {"v": 2}}))
@@ -99,7 +99,7 @@ def test_a_conflict_against_the_held_head_costs_one_strong_read_and_no_write(sto
 # ── batches ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_waits_together_lands_behind_one_cas_and_a_conflict_fails_alone(store: Store, backend: FaultyBackend) -> None:
+def test_waiting_requests_land_with_one_cas_and_a_conflict_fails_alone(store: Store, backend: FaultyBackend) -> None:
     lanes = Lanes(store.kernel(REALM))
     lanes.commit(MAIN, Bump(writer="w"))
     backend.calls.clear()
@@ -114,7 +114,7 @@ def test_what_waits_together_lands_behind_one_cas_and_a_conflict_fails_alone(sto
     assert vector_of(checked_log(store.kernel(REALM))) == {"w": 51}
 
 
-def test_each_of_a_batch_sees_what_those_before_it_leave(store: Store) -> None:
+def test_each_request_of_a_batch_sees_the_result_of_those_before_it(store: Store) -> None:
     lanes = Lanes(store.kernel(REALM))
     put, delete, again, conflict = lanes.together(
         MAIN,
@@ -135,7 +135,7 @@ class Broken(Write, frozen=True, kw_only=True):
         raise self.error
 
 
-def test_a_request_whose_plan_is_broken_fails_alone(store: Store) -> None:
+def test_a_request_with_a_broken_plan_fails_alone(store: Store) -> None:
     before, broken, after = Lanes(store.kernel(REALM)).together(MAIN, Bump(writer="w"), Broken(), Bump(writer="w"))
     assert isinstance(before, CommitOutcome) and isinstance(broken, RuntimeError) and isinstance(after, CommitOutcome)
     assert vector_of(checked_log(store.kernel(REALM))) == {"w": 2}
@@ -189,7 +189,7 @@ def test_a_pointer_whose_store_is_slow_does_not_hold_up_another(store: Store, ba
 # ── bounds ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_full_lane_refuses_and_what_it_took_lands(
+def test_a_full_lane_refuses_new_requests_and_commits_accepted_ones(
     store: Store, backend: FaultyBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lane, "WAITING_REQUESTS_MAX", 5)
@@ -249,7 +249,7 @@ def _has_idle_thread(lanes: committer.Committer) -> bool:
     return bool(lanes._idle)
 
 
-def test_a_thread_that_is_given_a_lane_as_it_gives_up_waiting_runs_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_receives_a_lane_while_it_stops_waiting_runs_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     wait, late = committer._IdleThread.wait, threading.Event()
 
     def too_late(thread: committer._IdleThread, seconds: float = -1) -> bool:
@@ -291,7 +291,7 @@ def test_lanes_that_rest_are_forgotten_beyond_a_bound_and_lose_nothing(store: St
     assert all(vector_of(checked_log(kernel, f"pointer-{n}")) == {"w": 2} for n in range(30))
 
 
-def test_a_closed_committer_finishes_what_it_took_and_refuses_the_rest(backend: FaultyBackend) -> None:
+def test_a_closed_committer_finishes_accepted_requests_and_refuses_new_ones(backend: FaultyBackend) -> None:
     store = store_on(backend)
     kernel = store.kernel(REALM)
     taken = [kernel.committer.submit(MAIN, Bump(writer="w")) for _ in range(600)]
@@ -305,7 +305,7 @@ def test_a_closed_committer_finishes_what_it_took_and_refuses_the_rest(backend: 
 # ── callers that go away, listeners that fail ───────────────────────────────────────────────────────────────
 
 
-def test_a_caller_that_goes_away_takes_only_its_own_request_back(store: Store, backend: FaultyBackend) -> None:
+def test_a_caller_that_disconnects_cancels_only_its_own_request(store: Store, backend: FaultyBackend) -> None:
     kernel = store.kernel(REALM)
     pause = Pause("commit")
     backend.arm(pause.fault)
@@ -411,7 +411,7 @@ def test_a_request_without_an_id_is_refused(store: Store) -> None:
 # ── time ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_entry_times_increase_strictly_whatever_the_clock_does(backend: FaultyBackend) -> None:
+def test_entry_times_increase_strictly_even_if_the_clock_goes_back(backend: FaultyBackend) -> None:
     clock = ManualClock()
     lanes = Lanes(store_on(backend, clock=clock).kernel(REALM))
     lanes.together(MAIN, *[Bump(writer="frozen") for _ in range(5)])

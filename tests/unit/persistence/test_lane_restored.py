@@ -30,7 +30,7 @@ class NoticesRestore(Write, frozen=True, kw_only=True):
         return super().plan(draft)
 
 
-def test_what_was_planned_before_a_restore_was_noticed_is_not_written(tmp_path: Path) -> None:
+def test_a_plan_made_before_a_restore_was_noticed_is_not_written(tmp_path: Path) -> None:
     """⚠ Its row may be the restored one, so that the CAS would land, while the objects that it rests on are gone."""
     with new_store(f"sqlite:///{tmp_path}/lake.db") as store:
         lanes = Lanes(store.kernel(REALM))

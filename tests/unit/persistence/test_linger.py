@@ -39,17 +39,17 @@ def test_it_ends_when_all_are_back() -> None:
     assert len(wait(8, 8_000, iter([0, 5, 8]))) == 2
 
 
-def test_it_ends_when_nobody_comes() -> None:
+def test_it_ends_when_no_request_arrives() -> None:
     assert len(wait(8, 8_000, iter([4, 4]))) == 1
 
 
-def test_it_takes_at_most_a_part_of_what_the_store_takes_however_many_keep_coming() -> None:
+def test_a_lane_waits_at_most_a_fraction_of_a_store_call_however_many_requests_arrive() -> None:
     slept = wait(1_000, 10_000, iter(range(1_000)))
     assert len(slept) == LOOKS
     assert sum(slept) == pytest.approx(0.010 * SHARE_MAX)
 
 
-def test_nobody_is_waited_for_where_the_lanes_own_work_outweighs_the_store() -> None:
+def test_a_lane_does_not_wait_where_its_own_work_outweighs_the_store() -> None:
     assert wait(64, 1_000, iter([]), own_micros=1_000 * OWN_WORK_MAX + 1) == []
     assert wait(64, 1_000, iter([64]), own_micros=1_000 * OWN_WORK_MAX) == []
     assert len(wait(64, 1_000, iter([9, 64]), own_micros=1_000 * OWN_WORK_MAX)) == 1

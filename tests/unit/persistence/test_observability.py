@@ -185,7 +185,7 @@ def test_reads_are_timed_and_counted(engine: Headwater, lake: CatalogHandle, reg
 # ── spans ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_spans_say_what_was_wanted_and_what_became_of_it(
+def test_spans_name_the_operation_and_its_outcome(
     engine: Headwater, lake: CatalogHandle, exporter: InMemorySpanExporter
 ) -> None:
     done = lake.branch().commit([Put(("a",), Namespace())], request_id="r1")
@@ -236,12 +236,12 @@ def test_every_end_of_a_request_has_a_name() -> None:
 # ── off ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_who_is_not_observed_gets_the_plain_committer() -> None:
+def test_without_observability_the_plain_committer_is_used() -> None:
     with headwater.open("memory://", create=True) as engine:
         assert type(engine.store.system.committer) is Committer
 
 
-def test_nothing_is_imported_where_nobody_observes() -> None:
+def test_observability_imports_nothing_while_it_is_disabled() -> None:
     code = """
 import sys, headwater
 with headwater.open("memory://", create=True) as engine:

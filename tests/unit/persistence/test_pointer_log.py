@@ -60,7 +60,7 @@ def test_an_id_that_only_begins_like_an_entrys_is_not_a_cursor(kernel: RealmKern
         seqs_after(kernel, (entry_id[:-1] + bytes([entry_id[-1] ^ 1])).hex())
 
 
-def test_an_entry_that_was_seen_beyond_the_head_is_a_reset_and_a_number_may_still_come(
+def test_an_entry_seen_beyond_the_head_is_a_reset_and_a_bare_number_may_still_come(
     kernel: RealmKernel, entries: list[LogRecord]
 ) -> None:
     log, head = PointerLog(kernel, MAIN), PointerLog(kernel, MAIN).head()

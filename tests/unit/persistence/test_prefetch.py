@@ -39,7 +39,7 @@ def test_a_batch_that_finds_nothing_in_the_cache_reads_in_bulk() -> None:
         assert next(branch.changes(after=2)).operations[0].before == {"metadata_location": "old"}
 
 
-def test_a_content_that_is_gone_fails_its_own_request_alone() -> None:
+def test_a_missing_content_fails_only_its_own_request() -> None:
     with headwater.open("memory://", create=True) as engine:
         branch = engine.ensure_realm("r").create_catalog("lake").branch()
         branch.commit([put(number, "old") for number in range(TABLES)])

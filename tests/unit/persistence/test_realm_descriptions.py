@@ -79,7 +79,7 @@ def test_a_description_that_is_written_meanwhile_stops_no_move(
     assert closed.changed_at > described[0].changed_at
 
 
-def test_a_move_meanwhile_still_shuts_out_other_movers(realms: Realms, store: Store) -> None:
+def test_a_move_meanwhile_still_excludes_other_movers(realms: Realms, store: Store) -> None:
     realms.create("r")
     taken = realms.take_loading("r")
     realms.describe("r", "one")

@@ -81,7 +81,7 @@ def test_a_record_keeps_its_content_id_while_its_value_changes(kernel: RealmKern
     assert read(kernel, "a").content_id != before.content_id  # another thing under the same key
 
 
-def test_a_new_record_is_refused_where_one_is(kernel: RealmKernel) -> None:
+def test_a_new_record_is_refused_where_one_exists(kernel: RealmKernel) -> None:
     commit(kernel, put("a", 1, Expect.ABSENT))
     with pytest.raises(RecordExists) as refused:
         commit(kernel, put("a", 2, Expect.ABSENT))
@@ -90,7 +90,7 @@ def test_a_new_record_is_refused_where_one_is(kernel: RealmKernel) -> None:
 
 
 @pytest.mark.parametrize("expect", [Expect.PRESENT, Unchanged(7), ValueIs({"n": 1})])
-def test_a_record_that_must_be_there_is_missed(kernel: RealmKernel, expect: Expectation) -> None:
+def test_a_required_record_that_is_missing_is_an_error(kernel: RealmKernel, expect: Expectation) -> None:
     for operation in (put("a", 2, expect), DeleteRecord(key=("a",), expect=expect)):
         with pytest.raises(RecordNotFound):
             commit(kernel, operation)
@@ -149,7 +149,7 @@ def test_a_value_that_fits_no_row_is_refused_alone(kernel: RealmKernel) -> None:
     assert len(list(head_records(kernel, POINTER).all())) == 40
 
 
-def test_of_many_who_create_one_record_one_succeeds(kernel: RealmKernel) -> None:
+def test_if_many_create_one_record_one_succeeds(kernel: RealmKernel) -> None:
     def create(n: int) -> bool:
         try:
             return commit(kernel, put("a", n, Expect.ABSENT))
@@ -187,7 +187,7 @@ def test_a_page_has_a_bound(kernel: RealmKernel, limit: int) -> None:
         head_records(kernel, POINTER).page(limit=limit)
 
 
-def test_a_change_tells_records_by_value(kernel: RealmKernel) -> None:
+def test_a_change_contains_records_by_value(kernel: RealmKernel) -> None:
     commit(kernel, put("a", 1))
     commit(kernel, put("a", 2), request_id="mine", headers={"k": "v"})
     commit(kernel, DeleteRecord(key=("a",)))

@@ -66,7 +66,7 @@ def test_no_answer_is_left_lying_when_threads_post_while_the_loop_delivers() -> 
     assert asyncio.run(main()) == 8_000
 
 
-def test_one_letter_that_a_future_refuses_does_not_keep_the_others_from_theirs() -> None:
+def test_a_future_that_refuses_its_result_does_not_keep_others_from_theirs() -> None:
     async def main() -> None:
         mailbox = Mailbox()
         odd: LoopReply[int] = LoopReply(mailbox)

@@ -131,7 +131,7 @@ def test_a_row_is_not_written_by_a_process_that_lost_the_right_between_reading_a
     assert fault.fired == 1 and row is not None and row.payload == b"of the successor"
 
 
-def test_a_pointer_row_that_was_touched_takes_nothing_that_was_prepared_before(backend: FaultyBackend) -> None:
+def test_a_touched_pointer_row_rejects_everything_prepared_before(backend: FaultyBackend) -> None:
     clock, lease = ManualClock(), taken(backend, "one")
     backend.add_name(REALM, "main")
     backend.reserve_pointer(REALM, "main", PointerRow(created_at=1, seq=9))

@@ -128,9 +128,7 @@ def test_a_grant_over_the_realm_holds_in_every_catalog(kernel: RealmKernel) -> N
 
 
 @pytest.mark.parametrize("gone", ["principal", "principal role", "catalog role", "assignment", "catalog assignment"])
-def test_whatever_link_is_taken_out_the_right_ends_and_the_same_names_recreated_do_not_bring_it_back(
-    kernel: RealmKernel, gone: str
-) -> None:
+def test_a_right_ends_with_any_link_and_recreating_the_names_does_not_restore_it(kernel: RealmKernel, gone: str) -> None:
     _member(kernel)
     catalog_grants(kernel, 1).grant("readers", Right.TABLE_READ, meta=META)
     assert _may(kernel, Right.TABLE_READ, "t")
@@ -162,7 +160,7 @@ def test_a_role_that_a_token_names_counts_only_if_the_realm_has_it(kernel: Realm
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_every_write_is_one_commit_with_who_and_why_and_nothing_to_do_is_none(kernel: RealmKernel) -> None:
+def test_every_write_is_one_commit_with_author_and_message_and_a_no_op_is_none(kernel: RealmKernel) -> None:
     principal_roles(kernel).create("team", meta=META)
     first = realm_grants(kernel).grant("team", Right.TABLE_READ, meta=META).outcome
     again = realm_grants(kernel).grant("team", Right.TABLE_READ, meta=META).outcome

@@ -270,7 +270,7 @@ def test_every_missing_namespace_is_named_once() -> None:
     assert kinds(verdict_of({}, *tables)) == [("NAMESPACE_ABSENT", ("n",)), ("NAMESPACE_ABSENT", ("n", "m"))]
 
 
-def test_a_namespace_goes_together_with_what_it_holds() -> None:
+def test_a_namespace_is_deleted_together_with_its_contents() -> None:
     assert kinds(verdict_of(TREE, Delete(("a",)))) == [("NAMESPACE_NOT_EMPTY", ("a",))]
     assert not verdict_of(TREE, Delete(("a",)), Delete(("a", "t"))).conflicts
     assert not verdict_of({**TREE, ("b",): Namespace()}, Delete(("a",)), Rename(("a", "t"), ("b", "t"))).conflicts
@@ -316,7 +316,7 @@ def test_only_reads_are_nothing_to_do() -> None:
     assert verdict == ConflictResult([], [])
 
 
-def test_the_error_carries_all_conflicts_and_tells_the_first() -> None:
+def test_the_error_contains_all_conflicts_and_its_message_names_the_first() -> None:
     conflicts = verdict_of({}, *[Delete((name,)) for name in "pqrst"]).conflicts
     error = conflict_error(conflicts)
     assert isinstance(error.facts["conflicts"], list) and len(error.facts["conflicts"]) == 5

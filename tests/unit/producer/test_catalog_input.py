@@ -50,7 +50,7 @@ UUID = "0189fc36-5f0a-4c5e-9f0d-3a4b5c6d7e8f"
         OtherContent("PAIMON_TABLE", {"anything": [1, 2.5, None, True]}),
     ],
 )
-def test_content_comes_back_from_its_value(content: AnyContent) -> None:
+def test_content_survives_a_round_trip_through_its_value(content: AnyContent) -> None:
     typed = to_value(content)
     assert from_value(typed.type, typed.value) == content
     assert typed_value(typed.type, typed.value) == typed
@@ -230,7 +230,7 @@ OPERATION = st.fixed_dictionaries(
 
 
 @given(st.lists(OPERATION, max_size=2) | JSON)
-def test_whatever_json_comes_is_accepted_or_refused_as_invalid_input(decoded: object) -> None:
+def test_any_json_is_accepted_or_refused_as_invalid_input(decoded: object) -> None:
     try:
         prepare(operations_from_json(decoded))
     except InvalidInput as refused:

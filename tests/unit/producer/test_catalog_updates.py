@@ -64,7 +64,7 @@ def test_the_same_request_makes_changes_and_drops_once(kernel: RealmKernel) -> N
         drop_catalog(kernel, "c", meta=under("another"))
 
 
-def test_what_is_inside_on_any_branch_keeps_a_catalog_and_its_storage_root(kernel: RealmKernel) -> None:
+def test_content_on_any_branch_or_tag_keeps_a_catalog_and_its_storage_root(kernel: RealmKernel) -> None:
     made = create_catalog(kernel, "c", storage_root="file:///a", meta=ANN).value.catalog
     assert update_catalog(kernel, "c", storage_root="file:///b", meta=ANN).value.catalog.storage_root == "file:///b"
     Catalogs(kernel).references(made).create("dev", meta=CommitMeta("ann"))
@@ -84,7 +84,7 @@ def test_what_is_inside_on_any_branch_keeps_a_catalog_and_its_storage_root(kerne
     assert drop_catalog(kernel, "c", require_empty=False, meta=ANN).changed
 
 
-def test_a_catalog_dropped_to_be_purged_goes_with_its_roles_at_the_next_maintenance(kernel: RealmKernel) -> None:
+def test_a_catalog_dropped_with_purge_is_removed_with_its_roles_by_the_next_maintenance(kernel: RealmKernel) -> None:
     for name in ("kept", "purged"):
         made = create_catalog(kernel, name, meta=ANN).value.catalog
         catalog_roles(kernel, made.id).create("reader", meta=ANN)

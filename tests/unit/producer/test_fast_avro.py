@@ -79,7 +79,7 @@ def test_the_fast_way_is_written_for_the_schema_in_force() -> None:
 
 
 @given(entries, ids)
-def test_another_schema_takes_the_general_way(entry: Entry, object_id: int) -> None:
+def test_another_schema_uses_the_general_encoder(entry: Entry, object_id: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(fast_avro, "WRITTEN_FOR", b"")
         patched.setattr(fast_avro, "_text", None)

@@ -24,14 +24,14 @@ def topics(commits: int, progress: int = 2, *, id: str = "c1") -> RealmTopics:
     )
 
 
-def test_partitions_that_were_added_behind_the_end_of_a_generation_do_not_count_for_the_next_one() -> None:
+def test_partitions_added_after_the_end_of_a_generation_do_not_count_for_the_next_one() -> None:
     """Its baselines lie where the smaller number put them. It is opened so, does not fit, and is ended in its turn."""
     end = GenerationEnd(realm="r", ended=2, begins=1, commits="c1", commits_partitions=3, progress_partitions=2)
     assert _begun_in(topics(4, 3), end) == topics(3, 2)
     assert _begun_in(topics(3, id="c2"), end) == topics(3, id="c1"), "re-created behind the end"
 
 
-def test_an_end_that_says_nothing_of_partitions_leaves_them_as_they_are() -> None:
+def test_an_end_record_without_partitions_leaves_them_unchanged() -> None:
     assert _begun_in(topics(4), GenerationEnd(realm="r", ended=2, commits="c1")) == topics(4)
     assert _begun_in(topics(4), None) == topics(4)
 
@@ -47,7 +47,7 @@ def rollover(now: RealmTopics, found: Recovered) -> GenerationRollover:
 
 
 @pytest.mark.parametrize("there", [2, 3])
-def test_a_generation_is_ended_by_who_knows_of_all_partitions_alone(there: int) -> None:
+def test_only_a_publisher_that_knows_all_partitions_ends_a_generation(there: int) -> None:
     """⚠ A publisher that was held up would leave out those that another one has published to since."""
     known, sender = topics(2), Mock()
     before = Generation(realm="r", number=1, topics=known, begins=1)
@@ -65,7 +65,7 @@ def test_a_generation_that_another_publisher_has_ended_is_continued_where_that_e
     assert not sender.commit.called
 
 
-def test_what_ends_a_generation_is_not_committed_by_who_knows_of_fewer_partitions() -> None:
+def test_a_publisher_that_knows_fewer_partitions_does_not_commit_the_end_of_a_generation() -> None:
     known, now = topics(2), topics(3)
     brokers = Topics(Mock(), PublisherOptions(bootstrap="127.0.0.1:1"))
     brokers._describe = lambda names: {topic.name: topic for topic in now.all}  # type: ignore[method-assign]

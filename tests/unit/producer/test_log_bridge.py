@@ -174,7 +174,7 @@ STEPS = 26
 
 
 @pytest.mark.parametrize("at", range(STEPS))
-def test_every_commit_lands_once_and_in_order_whatever_step_a_crash_comes_at(
+def test_every_commit_lands_once_and_in_order_at_whichever_step_a_crash_happens(
     kernel: RealmKernel, connector: Connector, at: int
 ) -> None:
     source, steps = history(), CrashingSteps(at)
@@ -227,7 +227,7 @@ def test_a_table_recreated_under_its_name_gets_another_id(kernel: RealmKernel, c
 
 
 @pytest.mark.parametrize("gone", [CursorReset, CursorExpired])
-def test_a_log_that_does_not_reach_back_becomes_one_commit_that_says_so(
+def test_a_log_that_does_not_reach_back_becomes_one_commit_with_a_typed_gap(
     kernel: RealmKernel, connector: Connector, gone: type[CursorGone]
 ) -> None:
     source = ListedLog(gone)

@@ -57,7 +57,7 @@ def compared(lake: CatalogHandle, base: LogRecord, source: LogRecord) -> bool:
     return logged is not None
 
 
-def test_between_any_two_commits_of_a_branch_the_entries_say_what_the_states_say(lake: CatalogHandle) -> None:
+def test_between_any_two_commits_of_a_branch_entries_and_states_give_the_same_diff(lake: CatalogHandle) -> None:
     for operations in HISTORY:
         lake.branch("dev").commit(operations)
     lake.branch().commit([put("from-main"), put("t1", "main")])
@@ -68,7 +68,7 @@ def test_between_any_two_commits_of_a_branch_the_entries_say_what_the_states_say
         assert all(compared(lake, base, source) for source in commits[at:])
 
 
-def test_where_the_entries_do_not_tell_the_states_are_compared(lake: CatalogHandle) -> None:
+def test_states_are_compared_where_the_entries_do_not_suffice(lake: CatalogHandle) -> None:
     main = lake.references.resolve("main").logged
     lake.branch().commit([put("meanwhile")])
     lake.branch("dev").assign("main")

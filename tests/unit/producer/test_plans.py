@@ -81,7 +81,7 @@ def test_no_renewal_outlives_the_maximum_age(rig: Rig) -> None:
     assert rig.pinned() == []
 
 
-def test_the_plan_of_another_principal_is_not_there(rig: Rig) -> None:
+def test_the_plan_of_another_principal_is_not_found(rig: Rig) -> None:
     plan = rig.begin("ann")
     for call in (rig.plans.get, rig.plans.renew, rig.plans.end):
         with pytest.raises(PlanNotFound) as refused:
@@ -107,7 +107,7 @@ def caller(name: str, issuer: str) -> str:
     return Caller(name=name, realm="r", instance="r#1", issuer=f"https://{issuer}.example").owner_id
 
 
-def test_one_principal_cannot_take_all_places(rig: Rig) -> None:
+def test_one_principal_cannot_use_all_plans(rig: Rig) -> None:
     """Principals of one name whom two issuers signed for are two."""
     ann, other_ann = caller("ann", "one"), caller("ann", "other")
     rig.plans = Plans(rig.kernel, PlanOptions(plans_max=4, plans_per_principal_max=2), PlanCounts())

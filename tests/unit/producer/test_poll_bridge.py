@@ -42,7 +42,7 @@ def test_an_unchanged_table_is_one_request_and_no_write(bridged: Bridged) -> Non
     assert bridged.destination.log.head().newest.entry_id == before
 
 
-def test_versions_that_the_source_forgot_are_a_gap_and_those_that_it_tells_are_not(bridged: Bridged) -> None:
+def test_versions_that_the_source_forgot_are_a_gap_and_those_that_it_lists_are_not(bridged: Bridged) -> None:
     source = bridged.source
     source.tables_now["a"].versions = 4
     source.tables_now["b"].versions, source.tables_now["b"].told_from = 6, 4
@@ -71,7 +71,7 @@ def test_names_that_move_on_are_renames(bridged: Bridged, renames: list[str]) ->
     assert bridged.poll().committed == 0
 
 
-def test_a_table_that_takes_the_name_of_a_dropped_one_is_a_drop_and_a_rename(bridged: Bridged) -> None:
+def test_a_table_renamed_to_the_name_of_a_dropped_one_is_a_drop_and_a_rename(bridged: Bridged) -> None:
     ids = {name: one.content_id for name, one in bridged.held().items()}
     bridged.source.rename("a", "b")
     counters = bridged.poll()
@@ -86,7 +86,7 @@ def test_two_names_of_one_table_are_no_rename(bridged: Bridged) -> None:
     assert bridged.poll().committed == 0
 
 
-def test_a_table_that_cannot_be_read_costs_itself_alone(bridged: Bridged) -> None:
+def test_an_unreadable_table_affects_no_other_table(bridged: Bridged) -> None:
     bridged.source.unreadable = {"a"}
     bridged.source.tables_now["b"].versions = 2
     counters = bridged.poll()
@@ -97,7 +97,7 @@ def test_a_table_that_cannot_be_read_costs_itself_alone(bridged: Bridged) -> Non
     assert bridged.poll().dropped == 1
 
 
-def test_a_run_that_is_cut_short_is_gone_on_with_behind_the_table_it_came_to(bridged: Bridged) -> None:
+def test_an_interrupted_run_continues_after_the_last_table_that_it_finished(bridged: Bridged) -> None:
     for table in bridged.source.tables_now.values():
         table.versions = 2
     left = iter(range(3))
@@ -148,7 +148,7 @@ ACTS = st.lists(
 
 
 @given(acts=ACTS)
-def test_whatever_happens_between_polls_the_state_is_the_sources_and_versions_are_in_order(
+def test_after_any_events_between_polls_the_state_is_the_sources_and_versions_are_in_order(
     kernel: RealmKernel, acts: list[Any]
 ) -> None:
     bridged = Bridged(kernel)

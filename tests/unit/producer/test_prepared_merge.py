@@ -62,7 +62,7 @@ def test_what_was_prepared_is_used_while_the_target_gains_nothing_that_the_merge
     assert [op.key for op in landed.entry.operations] == [("dev",)]
 
 
-def test_what_came_by_another_branch_meanwhile_and_was_taken_back_is_not_brought_again(lake: Lake) -> None:
+def test_a_change_merged_by_another_branch_meanwhile_and_reverted_is_not_merged_again(lake: Lake) -> None:
     request = prepared(lake, "dev")
     merge(lake, "dev", "other")
     merge(lake, "other")

@@ -82,7 +82,7 @@ def test_a_renewal_whose_answer_was_lost_is_still_ours() -> None:
     assert world.one.renew(lease) and not lease.lost
 
 
-def test_a_lease_that_cannot_be_given_back_does_not_keep_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_that_cannot_be_returned_does_not_keep_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """⚠ One that were renewed on and on without a shard would never be published again, by nobody."""
     world = World()
     topics = RealmTopics(commits=Topic(name="c", id="1", partitions=3), progress=Topic(name="p", id="2", partitions=3))
@@ -165,7 +165,7 @@ def test_a_shard_knows_every_partition_that_its_pointers_go_to(partitions: int, 
     assert partition_of(pointer, partitions) in generation.partitions_of(partition_of(pointer, shards), topics.commits)
 
 
-def test_of_two_that_open_the_next_generation_one_wins() -> None:
+def test_if_two_publishers_open_the_next_generation_one_wins() -> None:
     world = World()
     generations = Generations(world.backend, world.clock)
     first = generations.first("r", _topics())

@@ -15,7 +15,7 @@ def test_threads_never_get_the_same_bytes() -> None:
     assert len(set(taken)) == 5_000 and all(len(one) == 16 for one in taken)
 
 
-def test_any_length_is_given() -> None:
+def test_random_bytes_have_any_requested_length() -> None:
     for count in (0, 1, 16, DRAWN_BYTES, DRAWN_BYTES + 1, 3):
         assert len(random_bytes(count)) == count
 

@@ -78,7 +78,7 @@ def test_bad_catalog_names_are_refused(name: str) -> None:
         check_catalog_name(name)
 
 
-def test_pointer_names_come_back_as_their_parts() -> None:
+def test_pointer_names_survive_a_round_trip() -> None:
     assert branch_pointer(7, "a/tags/b") == "cat/7/heads/a/tags/b"
     assert parse_reference_pointer(branch_pointer(7, "a/tags/b")) == ReferencePointer(7, ReferenceType.BRANCH, "a/tags/b")
     assert parse_reference_pointer("cat/12/tags/v1") == ReferencePointer(12, ReferenceType.TAG, "v1")
@@ -92,7 +92,7 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
 
 
 @given(st.binary(), st.integers(0, 2**63 - 1))
-def test_tokens_come_back(at: bytes, seq: int) -> None:
+def test_tokens_survive_a_round_trip(at: bytes, seq: int) -> None:
     assert read_token(make_token(Position(at, seq)), Position) == Position(at, seq)
 
 

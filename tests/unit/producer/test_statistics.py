@@ -194,7 +194,7 @@ def test_what_contradicts_itself_or_the_schema_is_refused_by_field(rig: Rig, row
     assert rig.seq() == 0 and rig.sets.find(KEY) is None
 
 
-def test_a_row_that_comes_twice_publishes_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repeated_row_publishes_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidInput, match="twice"):
         rig.put(column(1), column(2), column(1))
     with pytest.raises(InvalidInput, match="twice"):
@@ -205,7 +205,7 @@ def test_a_row_that_comes_twice_publishes_nothing(rig: Rig, monkeypatch: pytest.
     assert rig.seq() == 0
 
 
-def test_two_writes_of_one_set_lose_nothing(rig: Rig) -> None:
+def test_two_concurrent_writes_of_one_set_lose_no_rows(rig: Rig) -> None:
     """Both have read the set before either publishes: the second merges with what the first left."""
     rig.put(column(1))
     one, other = (rig.sets.write(KEY, SCHEMA, PutMode.UPSERT) for _ in range(2))

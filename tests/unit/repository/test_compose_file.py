@@ -70,7 +70,7 @@ def test_cassandra_syncs_its_commit_log_before_it_acknowledges() -> None:
     } <= set(options)
 
 
-def test_kafka_tells_clients_the_port_that_was_chosen() -> None:
+def test_kafka_advertises_the_chosen_port() -> None:
     environment = compose_service("kafka", {"KAFKA_PORT": "20001"})["environment"]
     assert "HOST://127.0.0.1:20001" in environment["KAFKA_ADVERTISED_LISTENERS"]
     assert environment["KAFKA_AUTO_CREATE_TOPICS_ENABLE"] == "false"
@@ -101,7 +101,7 @@ def test_nothing_of_ours_starts_without_a_password(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_what_a_container_is_told_is_what_the_command_knows(name: str) -> None:
+def test_the_settings_of_a_container_are_known_to_its_command(name: str) -> None:
     """No Docker engine is needed for this: the words of the service are parsed by the command itself."""
     words = list(SERVICES[name]["command"])
     command = load_command(words[0])
@@ -140,7 +140,7 @@ def test_every_service_that_stays_has_a_health_check(name: str) -> None:
     assert SERVICES[name]["healthcheck"]["test"]
 
 
-def test_the_listener_that_containers_use_is_the_one_that_kafka_tells_them() -> None:
+def test_kafka_advertises_the_listener_that_containers_use() -> None:
     environment = compose_service("kafka", {})["environment"]
     assert (
         f"INSIDE://{SERVICES['stream']['environment']['HEADWATER_KAFKA_BOOTSTRAP']}"

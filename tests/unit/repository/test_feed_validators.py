@@ -100,7 +100,7 @@ def test_a_pointer_that_is_missing_altogether_is_found() -> None:
     assert len(check_feed([], {POINTER: log()})) == 6
 
 
-def test_a_record_without_a_baseline_or_behind_the_end_is_found() -> None:
+def test_a_record_without_a_baseline_or_after_the_end_is_found() -> None:
     records = topic(log())
     assert {fault.kind for fault in check_generations(records[1:])} == {"no-baseline"}
     end = FeedRecord(type=RecordType.END, id="e", pointer="", generation=1, seq=0)

@@ -44,7 +44,7 @@ def test_the_wheel_built_from_the_sdist_has_the_same_files(wheel_names: set[str]
     assert names_in(build_through_sdist(tmp_path)) == wheel_names
 
 
-def test_the_package_says_that_it_is_typed(wheel_names: set[str]) -> None:
+def test_the_package_declares_that_it_is_typed(wheel_names: set[str]) -> None:
     assert "headwater/py.typed" in wheel_names
 
 

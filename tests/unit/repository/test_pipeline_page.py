@@ -21,7 +21,7 @@ def manifest() -> dict[str, Any]:
     return {one["kind"]: one for one in yaml.safe_load_all(text)}
 
 
-def test_the_manifest_tells_the_stream_what_it_knows() -> None:
+def test_the_manifest_gives_the_stream_its_settings() -> None:
     pod = manifest()["Deployment"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     name, *words = container["args"]

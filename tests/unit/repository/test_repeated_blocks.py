@@ -68,13 +68,13 @@ def _product() -> dict[str, list[tuple[int, str]]]:
     return {str(path.relative_to(ROOT)): _logic(path) for path in own}
 
 
-def test_no_block_of_six_lines_stands_in_two_places() -> None:
+def test_no_block_of_six_lines_is_duplicated() -> None:
     found = _repeated(_product())
     assert not [place for pair, place in found.items() if pair not in KNOWN]
     assert set(KNOWN) <= set(found), "a pair that is gone needs no reason any more"
 
 
-def test_a_block_that_stands_twice_is_found() -> None:
+def test_a_duplicated_block_is_found() -> None:
     block = [(number, f"line {number}") for number in range(LINES)]
     assert _repeated({"a": [(0, "x"), *block], "b": [*block, (9, "y")]}) == {("a", "b"): "a:0 ~ b:0"}
     assert _repeated({"a": block[1:], "b": block[1:]}) == {}

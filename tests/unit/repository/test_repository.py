@@ -31,13 +31,13 @@ def test_each_layer_is_imported_through_a_relative_symlink(layer: str) -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_module_begins_with_what_it_is_for(path: Path) -> None:
+def test_every_module_begins_with_its_purpose(path: Path) -> None:
     docstring = ast.get_docstring(ast.parse(path.read_text()))
     assert docstring, f"{path} does not say what it is for"
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_folder_says_what_it_is_for_and_in_which_order_to_read_it(folder: Path) -> None:
+def test_every_folder_states_its_purpose_and_reading_order(folder: Path) -> None:
     docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
     assert docstring, f"{folder} does not say what it is for"
     docstring = re.sub(r"`[^`]*`", "", docstring)  # names in code are of other things
@@ -115,7 +115,7 @@ def test_requirements_are_pinned_by_hash_and_name_no_host() -> None:
     assert text.count("--hash=sha256:") >= len(pins)
 
 
-def test_commands_open_stores_through_their_target_alone() -> None:
+def test_commands_open_stores_only_through_their_target() -> None:
     """It refuses a server that was named to a command on the store."""
     target = ROOT / "headwater" / "cli" / "target.py"
     commands = [path for path in MODULES if path.is_relative_to(target.parent) and path != target]

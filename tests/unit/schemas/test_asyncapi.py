@@ -53,7 +53,7 @@ def test_records_have_the_headers_that_the_document_names(type: RecordType, reco
 
 
 @pytest.mark.parametrize("channel", ["commits", "access", "progress"])
-def test_topics_are_called_as_the_document_says(channel: str) -> None:
+def test_topics_are_named_as_documented(channel: str) -> None:
     address = asyncapi_document()["channels"][channel]["address"]
     name = {"commits": commits_topic, "access": access_topic, "progress": progress_topic}[channel](REALM)
     assert name == address.format(realm="default-0123456789abcdef")

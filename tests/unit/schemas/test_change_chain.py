@@ -54,7 +54,7 @@ def is_noticed(change: Change, previous: str) -> bool:
         return True
 
 
-def test_a_flipped_bit_anywhere_in_a_change_is_noticed(kernel: RealmKernel) -> None:
+def test_a_flipped_bit_anywhere_in_a_change_is_detected(kernel: RealmKernel) -> None:
     lanes = Lanes(kernel)
     lanes.landed(MAIN, Write(puts={"a": {"v": 1}, "b": {"v": "x"}}))
     merged = lanes.landed(MAIN, Merge(puts={"a": {"v": 1.5, "none": None}}, deletes=("b",), message="ü"))
@@ -69,7 +69,7 @@ def test_a_flipped_bit_anywhere_in_a_change_is_noticed(kernel: RealmKernel) -> N
     assert flips > 5_000
 
 
-def test_an_entry_behind_another_predecessor_is_noticed(kernel: RealmKernel) -> None:
+def test_an_entry_after_another_predecessor_is_detected(kernel: RealmKernel) -> None:
     lanes = Lanes(kernel)
     for n in range(3):
         lanes.landed(MAIN, Write(puts={"a": {"v": n}}))

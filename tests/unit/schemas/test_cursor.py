@@ -39,7 +39,7 @@ FILTERS = st.builds(
 
 
 @given(st.builds(Cursor, st.text(max_size=30), POSITIONS, FILTERS))
-def test_a_cursor_comes_back_as_it_went(cursor: Cursor) -> None:
+def test_a_cursor_survives_a_round_trip(cursor: Cursor) -> None:
     token = encode_cursor(cursor)
     assert is_cursor(token)
     assert decode_cursor(token) == cursor
@@ -122,7 +122,7 @@ def test_any_text_is_a_place_or_is_refused(text: str) -> None:
         return
 
 
-def test_a_seq_or_an_id_says_nothing_about_several_pointers() -> None:
+def test_a_seq_or_an_id_is_refused_for_several_pointers() -> None:
     for after in (AfterSeq(1), AfterEntry(b"\x01" * 32)):
         check_many(after, 1)
         with pytest.raises(InvalidInput, match="2 pointers"):

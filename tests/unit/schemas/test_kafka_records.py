@@ -174,7 +174,7 @@ def test_records_that_are_no_change_have_no_value_and_say_all_in_their_headers()
     assert (found.type, found.from_seq, found.seq, found.entry_id) == (RecordType.PURGED, 8, 9, "ab" * 32)
 
 
-def test_a_baseline_says_where_it_begins_what_the_log_reaches_to_and_what_it_continues() -> None:
+def test_a_baseline_names_its_first_entry_the_head_of_the_log_and_what_it_continues() -> None:
     made = records()
     anew = made.baseline("cat/1/heads/main", 4, "ab" * 32, 9, "cd" * 32)
     found = decode_record(on_wire(anew), None)

@@ -80,7 +80,7 @@ def test_of_a_mixed_change_only_the_permitted_part_is_shown() -> None:
         (("b", "secret"), ("a", "x"), Op.PUT, ("a", "x")),
     ],
 )
-def test_a_rename_across_the_border_is_what_it_looks_like_from_the_side_that_is_seen(
+def test_a_rename_into_or_out_of_view_is_shown_as_a_put_or_a_delete(
     source: KeyPath, target: KeyPath, op: Op, key: KeyPath
 ) -> None:
     rename = Operation(
@@ -100,7 +100,7 @@ def test_a_reader_sees_each_operation_that_it_may_and_none_that_it_may_not(keys:
     assert shown == [key for key in keys if key in visible]
 
 
-def test_the_change_behind_a_partial_one_still_proves_its_id() -> None:
+def test_the_change_after_a_partial_one_still_proves_its_id() -> None:
     first = _change(_put("a", "x"), _put("b", "secret"))
     second = _change(_put("a", "y"), seq=2, previous=first.entry_id)
     seen = as_seen(first, _sees_a)
@@ -112,6 +112,6 @@ def test_the_change_behind_a_partial_one_still_proves_its_id() -> None:
         Chain(first.pointer, 0).accept(msgspec.structs.replace(frame, changes=(lying, second)))
 
 
-def test_nobody_commits_the_header_that_marks_a_partial_change() -> None:
+def test_the_header_that_marks_a_partial_change_cannot_be_committed() -> None:
     with pytest.raises(InvalidInput, match=WITHHELD_HEADER):
         check_meta(CommitMeta("someone", headers={WITHHELD_HEADER: "1"}))

@@ -43,6 +43,6 @@ def test_the_docs_list_the_right_of_every_iceberg_route() -> None:
     ]
 
 
-def test_the_docs_say_what_each_pointer_of_a_realm_needs() -> None:
+def test_the_docs_name_the_right_for_each_pointer_of_a_realm() -> None:
     for pointer, right in REALM_POINTER_RIGHTS.items():
         assert f"`{pointer}`" in PAGE and f"`{right}`" in PAGE

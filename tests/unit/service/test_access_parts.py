@@ -100,7 +100,7 @@ def test_the_same_name_from_two_issuers_is_two_callers() -> None:
     assert {one.owner_id.count(":"), one.owner_id.count("#")} == {0, 1}
 
 
-def test_of_wrong_secrets_that_come_at_once_only_as_many_are_compared_as_one_client_may_try(
+def test_concurrent_wrong_secrets_are_compared_only_up_to_the_limit_of_one_client(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(credentials_module, "CLIENT_TRY_SECONDS", 1e9)  # none comes free while the test runs
@@ -174,7 +174,7 @@ def test_a_worker_notices_voided_keys_within_its_bound(store: Store) -> None:
     assert other.known_public("r#1", made.id) is None and other.public("r#1", made.id) is None
 
 
-def test_tokens_of_realms_that_nobody_knows_do_not_become_reads_without_bound(store: Store) -> None:
+def test_tokens_of_unknown_realms_cause_a_bounded_number_of_reads(store: Store) -> None:
     seconds = Seconds()
     keys = SigningKeys(store, rotate_seconds=1, outlive_seconds=1, entropy=secrets.token_bytes, monotonic=seconds)
     for number in range(int(STRANGERS_BURST)):

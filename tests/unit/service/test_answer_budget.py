@@ -28,7 +28,7 @@ def test_a_caller_gets_answers_while_there_is_room_before_them() -> None:
     assert (budgets.answer_bytes, budgets.refused) == (1, 1)
 
 
-def test_what_was_done_is_told_however_full_it_is() -> None:
+def test_the_result_of_a_mutation_is_sent_even_when_the_budget_is_full() -> None:
     budgets = Budgets(UNIT)
     budgets.take_answer("ann", OF_WORKER, is_done=False)
     budgets.take_answer("ann", UNIT, is_done=True)
@@ -84,7 +84,7 @@ def test_an_answer_in_pieces_is_the_same_answer(size: int) -> None:
     assert reader.body == body and reader.ended
 
 
-def test_of_an_answer_that_is_not_taken_the_end_is_never_sent() -> None:
+def test_the_end_of_an_unread_answer_is_never_sent() -> None:
     reader = Reader(2)
     assert not asyncio.run(send_in_pieces(reader.send, bytes(PIECE_BYTES * 5), 0.01))
     assert len(reader.body) == 2 * PIECE_BYTES and not reader.ended
@@ -98,7 +98,7 @@ class SlowReader(Reader):
         await super().send(message)
 
 
-def test_a_reader_just_inside_the_stall_limit_is_given_up_when_it_takes_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_reads_too_little_is_disconnected_just_inside_the_stall_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "READ_BYTES_A_SECOND_MIN", 1e12)  # all of it within the time of one stall
     reader = SlowReader(1_000_000)
     assert not asyncio.run(send_in_pieces(reader.send, bytes(PIECE_BYTES * 1_000), 0.5))

@@ -64,7 +64,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_larger_than_it_looks_is_refused(name: str) -> None:
+def test_a_block_that_decompresses_beyond_its_limit_is_refused(name: str) -> None:
     with pytest.raises(MalformedMetadata):
         unpacked("m.avro", REFUSED[name](), BYTES_MAX)
 

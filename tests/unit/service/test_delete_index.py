@@ -72,7 +72,7 @@ def test_deletes_apply_within_their_partition_and_unpartitioned_equality_deletes
     assert found(entry("d", 1), *deletes) == ["e-all"]
 
 
-def test_position_deletes_that_name_one_file_apply_to_it_alone() -> None:
+def test_position_deletes_that_name_one_file_apply_only_to_it() -> None:
     by_bounds = position("p1", 2, lower_bounds={PATH: b"d"}, upper_bounds={PATH: b"d"})
     of_several = position("p2", 2, lower_bounds={PATH: b"a"}, upper_bounds={PATH: b"z"})
     named = position("p3", 2, referenced="d")

@@ -46,12 +46,12 @@ def test_columns_that_contradict_each_other_are_refused() -> None:
             table_from([ids], [lengths], [keys])
 
 
-def test_a_key_costs_its_own_bytes_and_twenty() -> None:
+def test_a_cached_key_uses_its_own_bytes_and_twenty_more() -> None:
     table = table_of((n.to_bytes(ID_BYTES, "big"), b"k" * 19) for n in range(1_000))
     assert table.size_bytes == 1_000 * (ID_BYTES + 4 + 19) + 4
 
 
-def test_known_keys_find_what_is_in_the_table_and_what_came_later() -> None:
+def test_cached_keys_find_entries_of_the_table_and_later_ones() -> None:
     id, keys = b"i" * ID_BYTES, KnownKeys(EMPTY_TABLE)
     keys.add(id, b"b")
     keys.merge()

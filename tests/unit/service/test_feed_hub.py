@@ -324,7 +324,7 @@ def test_readers_that_join_lag_and_leave_at_any_time_get_each_entry_once_and_in_
     assert all(found == log for found in seen.values())
 
 
-def test_what_is_committed_between_a_look_and_joining_is_handed_over_at_once(rig: Rig) -> None:
+def test_a_commit_between_reading_and_joining_is_delivered_at_once(rig: Rig) -> None:
     rig.commit(REALM, ("a",))
     page = rig.get(f"/feed/v1/{REALM}/changes?pointer={MAIN}&limit=1", rig.token(REALM)).json()
     assert page["range"]["to"] == 1
@@ -343,7 +343,7 @@ def test_what_is_committed_between_a_look_and_joining_is_handed_over_at_once(rig
     assert rig.service.hubs.followers == 0
 
 
-def test_what_is_found_for_one_token_does_not_hold_for_another_that_has_ended(rig: Rig) -> None:
+def test_rights_found_for_one_token_do_not_apply_to_an_expired_one(rig: Rig) -> None:
     """Readers of one principal are looked up together, each with the end of its own token."""
     rig.principal(REALM, "ann", Right.FEED_READ, path=("a",))
     feed = rig.service.feeds.require(REALM)

@@ -31,7 +31,7 @@ def _left(arrivals: Arrivals) -> tuple[int, int]:
     return len(arrivals._reading), len(arrivals._waiting)
 
 
-def test_places_go_to_who_waits_longest_and_others_have_their_own() -> None:
+def test_places_go_to_the_longest_waiting_caller_and_others_have_their_own() -> None:
     async def run() -> None:
         arrivals, order = Arrivals(), list[int]()
         _full(arrivals, "ada")
@@ -53,7 +53,7 @@ def test_places_go_to_who_waits_longest_and_others_have_their_own() -> None:
 
 
 @pytest.mark.parametrize("has_place", [False, True], ids=["while it waits", "once it has a place"])
-def test_a_caller_that_goes_away_leaves_its_place_to_the_next(has_place: bool) -> None:
+def test_a_caller_that_disconnects_frees_its_place(has_place: bool) -> None:
     async def run() -> None:
         arrivals = Arrivals()
         _full(arrivals, "ada")

@@ -155,7 +155,7 @@ def test_a_change_is_the_same_bytes_as_in_the_published_encoding() -> None:
     assert change_message(change).SerializeToString(deterministic=True) == to_protobuf(change)
 
 
-def test_a_joined_frame_is_the_bytes_of_the_message_and_its_changes_are_made_once() -> None:
+def test_a_joined_frame_equals_the_message_and_its_changes_are_encoded_once() -> None:
     """Lengths of one, two and three bytes, and a Change that is named, for it is larger than a frame."""
     changes = [plain_change(seq, message="x" * size) for seq, size in enumerate((0, 200, 40_000, FRAME_BYTES), 1)]
     entries = [EncodedEntry(one.seq, bytes([one.seq]) * 32, b"", 0, msgspec.json.encode(one)) for one in changes]
@@ -168,7 +168,7 @@ def test_a_joined_frame_is_the_bytes_of_the_message_and_its_changes_are_made_onc
     assert frames.changes.made == 3
 
 
-def test_kept_changes_take_no_more_than_they_may() -> None:
+def test_cached_changes_stay_within_their_memory_limit() -> None:
     kept = EncodedChanges(bytes_max=10_000)
     for seq in range(1, 200):
         change = plain_change(seq)

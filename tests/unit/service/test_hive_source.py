@@ -114,7 +114,7 @@ def test_a_log_that_is_not_the_one_that_was_followed_is_never_continued(change: 
         changes(metastore, position)
 
 
-def test_a_state_holds_what_happened_while_it_was_listed() -> None:
+def test_a_state_includes_the_events_during_its_listing() -> None:
     metastore = Metastore([created(1, "t")])
     metastore.tables = [table("t", 1), table("gone", 1)]
     dropped = {1: 3, 2: 3, 3: "DROP_TABLE", 4: "db", 5: "gone", 6: "{}", 8: "hive"}
@@ -173,7 +173,7 @@ def test_nonsense_is_an_error_of_the_source(name: str) -> None:
         calls.close()
 
 
-def test_an_answer_that_takes_too_long_is_given_up() -> None:
+def test_an_answer_that_takes_too_long_is_aborted() -> None:
     ticks = iter(range(0, 100_000, 200))
     with answering(HEAD + struct.pack("!bhi", 11, 0, 10) + b"0123456789\0") as port:
         calls = ThriftCalls("127.0.0.1", port, monotonic=lambda: next(ticks))

@@ -60,7 +60,7 @@ def test_a_read_that_began_before_a_question_does_not_answer_it() -> None:
     asyncio.run(asyncio.wait_for(run(), 30))
 
 
-def test_a_fault_reaches_all_who_asked_and_the_next_read_is_a_new_one() -> None:
+def test_a_fault_reaches_every_waiting_caller_and_the_next_read_is_a_new_one() -> None:
     async def run() -> None:
         reads, branch = CoalescedReads(), Branch()
         branch.fault = StoreUnavailable("as ordered")
@@ -77,7 +77,7 @@ def test_a_fault_reaches_all_who_asked_and_the_next_read_is_a_new_one() -> None:
     asyncio.run(asyncio.wait_for(run(), 30))
 
 
-def test_one_who_hangs_up_takes_nothing_from_the_others() -> None:
+def test_a_caller_that_disconnects_affects_no_other() -> None:
     async def run() -> None:
         reads, branch = CoalescedReads(), Branch()
         gone, stays = ask(reads, branch), ask(reads, branch)

@@ -17,7 +17,7 @@ def file(name: str, size: int = 100) -> MetadataFile:
     return MetadataFile(name, b"x" * size)
 
 
-def test_what_was_not_asked_for_longest_goes_first() -> None:
+def test_the_least_recently_used_entry_is_evicted_first() -> None:
     kept: MetadataCache[MetadataFile] = MetadataCache(3 * 100 * BYTES_A_BYTE)
     for name in "abc":
         kept.keep(("w", name), file(name))
@@ -27,7 +27,7 @@ def test_what_was_not_asked_for_longest_goes_first() -> None:
     assert kept.bytes == 3 * 100 * BYTES_A_BYTE
 
 
-def test_what_has_a_newer_version_goes_before_all_others() -> None:
+def test_tables_with_a_newer_version_are_loaded_first() -> None:
     kept: MetadataCache[MetadataFile] = MetadataCache(3 * 100 * BYTES_A_BYTE)
     for name in "abc":
         kept.keep(("w", name), file(name))
@@ -36,7 +36,7 @@ def test_what_has_a_newer_version_goes_before_all_others() -> None:
     assert [name for name in "abcd" if kept.get(("w", name)) is None] == ["c"]
 
 
-def test_one_file_is_kept_though_it_is_too_large_and_forgotten_ones_weigh_nothing() -> None:
+def test_one_oversized_file_is_cached_and_evicted_ones_use_no_memory() -> None:
     kept: MetadataCache[MetadataFile] = MetadataCache(10)
     kept.keep(("w", "a"), file("a"))
     kept.keep(("w", "b"), file("b"))
@@ -46,7 +46,7 @@ def test_one_file_is_kept_though_it_is_too_large_and_forgotten_ones_weigh_nothin
     assert kept.bytes == 0
 
 
-def test_what_one_warehouse_has_in_memory_is_not_given_to_another(tmp_path: Path) -> None:
+def test_metadata_cached_for_one_warehouse_is_not_given_to_another(tmp_path: Path) -> None:
     """⚠ A commit through another API may name any location."""
     kept: MetadataCache[MetadataFile] = MetadataCache()
     mine, theirs = (MetadataFiles(Warehouse((tmp_path / name).as_uri()), LocalFiles(), kept) for name in ("mine", "theirs"))

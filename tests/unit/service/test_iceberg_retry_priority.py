@@ -35,7 +35,7 @@ class Table:
             return self.snapshot
 
 
-def test_writers_that_come_back_at_once_share_fairly() -> None:
+def test_writers_that_retry_at_once_share_fairly() -> None:
     async def race() -> None:
         table, landed, refused = Table(), [0] * 8, [0] * 8
 
@@ -57,7 +57,7 @@ def test_writers_that_come_back_at_once_share_fairly() -> None:
     run(race())
 
 
-def test_turns_that_are_not_taken_up_become_short(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_turns_that_are_not_used_become_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "REMEMBERED_SECONDS", 2.0)
 
     async def leave() -> None:
@@ -73,7 +73,7 @@ def test_turns_that_are_not_taken_up_become_short(monkeypatch: pytest.MonkeyPatc
     run(leave())
 
 
-def test_a_line_is_forgotten_when_nobody_is_in_it() -> None:
+def test_an_empty_queue_is_forgotten() -> None:
     async def come_and_go() -> None:
         table = Table()
         await table.append(1, 0)
@@ -86,7 +86,7 @@ def test_a_line_is_forgotten_when_nobody_is_in_it() -> None:
     run(come_and_go())
 
 
-def test_a_writer_that_hangs_up_while_it_waits_holds_nobody_up() -> None:
+def test_a_writer_that_disconnects_while_it_waits_delays_no_other() -> None:
     async def hang_up() -> None:
         table = Table()
         inside, leave = asyncio.Event(), asyncio.Event()

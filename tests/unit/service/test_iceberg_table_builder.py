@@ -84,7 +84,7 @@ def test_a_new_table_has_fresh_ids_level_by_level() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_what_is_made_is_metadata_that_pyiceberg_reads(version: int) -> None:
+def test_created_metadata_is_readable_by_pyiceberg(version: int) -> None:
     made = msgspec.json.decode(encoded(table(version)))
     read = TableMetadataUtil.parse_obj(made)
     assert (read.format_version, read.schema().highest_field_id) == (version, 5)
@@ -112,7 +112,7 @@ def some_updates() -> st.SearchStrategy[list[Plain]]:
 
 @given(updates=some_updates(), version=st.sampled_from([1, 2]))
 @settings(max_examples=150, deadline=None)
-def test_updates_come_to_what_pyiceberg_makes_of_them(updates: list[Plain], version: int) -> None:
+def test_updates_give_the_same_metadata_as_pyiceberg(updates: list[Plain], version: int) -> None:
     base = table(version)
     before = copy.deepcopy(base)
     try:
@@ -144,7 +144,7 @@ def _reuses_a_schema(updates: list[Plain]) -> bool:
     return len([one for one in updates if one["action"] == "add-schema"]) > 1
 
 
-def test_what_is_not_known_is_kept_at_every_depth() -> None:
+def test_unknown_fields_are_kept_at_every_depth() -> None:
     base = {**table(), "x-top": {"deep": [1]}}
     base["schemas"] = [{**base["schemas"][0], "x-schema": True}]
     made = apply(base, {"action": "set-properties", "updates": {"a": "b"}})
@@ -171,7 +171,7 @@ def test_removed_snapshots_take_their_branches_tags_statistics_and_older_log_alo
     assert made["current-snapshot-id"] == 3
 
 
-def test_a_snapshot_that_comes_too_late_is_a_conflict_and_no_fault() -> None:
+def test_a_snapshot_that_arrives_too_late_is_a_conflict_and_not_an_error() -> None:
     base = apply(table(), snapshot(1), to_main(1))
     with pytest.raises(RequirementFailed):
         apply(base, snapshot(2, 1, 1))
@@ -203,7 +203,7 @@ def test_a_schema_that_drops_what_is_partitioned_by_is_refused() -> None:
         apply(table(), {"action": "add-schema", "schema": schema}, {"action": "set-current-schema", "schema-id": -1})
 
 
-def test_encryption_keys_come_and_go_in_format_3() -> None:
+def test_encryption_keys_are_added_and_removed_in_format_3() -> None:
     key = {"key-id": "k", "encrypted-key-metadata": "AA=="}
     made = apply(table(3), {"action": "add-encryption-key", "encryption-key": key})
     assert made["encryption-keys"] == [key]
@@ -300,7 +300,7 @@ class _CountedDict(dict[Any, Any]):
         return super().items()
 
 
-def test_no_update_copies_or_walks_what_came_before_it() -> None:
+def test_no_update_copies_or_walks_earlier_entries() -> None:
     builder = TableBuilder(apply(table(), *[snapshot(id) for id in range(1, 20)]), creates=False, now_ms=NOW)
     counted = {
         "properties": _CountedDict(builder.made["properties"]),
@@ -322,7 +322,7 @@ def test_no_update_copies_or_walks_what_came_before_it() -> None:
     assert (len(counted["properties"]), len(counted["snapshots"]), len(counted["refs"])) == (25, 69, 51)
 
 
-def test_an_update_that_nobody_applies_is_loud() -> None:
+def test_an_update_without_an_implementation_is_an_error() -> None:
     class Unheard(msgspec.Struct):
         pass
 

@@ -60,7 +60,9 @@ def written(files: StoredFiles, location: str, **properties: str) -> str:
         ({"write.metadata.path": f"{ROOT}/elsewhere/metadata"}, False),
     ],
 )
-def test_the_name_of_metadata_tells_whether_all_files_are_in_one_folder(properties: dict[str, str], is_together: bool) -> None:
+def test_the_name_of_a_metadata_file_shows_whether_all_files_share_one_folder(
+    properties: dict[str, str], is_together: bool
+) -> None:
     files = StoredFiles()
     location = written(files, HOME, **properties)
     assert only_place(location) == (HOME if is_together else None)
@@ -68,12 +70,12 @@ def test_the_name_of_metadata_tells_whether_all_files_are_in_one_folder(properti
     assert set(places_in(MetadataFiles(Warehouse(ROOT), files), location)) >= {HOME, *named}
 
 
-def test_random_names_of_other_writers_tell_nothing() -> None:
+def test_random_names_of_other_writers_give_no_version() -> None:
     names = [new_file_location(f"{HOME}/metadata", None, packed=False, kept_together=False) for _ in range(100)]
     assert not [name for name in names if only_place(name)]
 
 
-def test_a_file_that_cannot_be_read_now_is_not_taken_for_one_that_is_gone() -> None:
+def test_a_file_that_cannot_be_read_now_does_not_count_as_missing() -> None:
     """⚠ Else a table would lie on another one's data while the storage is down."""
     location = f"{HOME}/metadata/v1.metadata.json"
     assert places_in(MetadataFiles(Warehouse(ROOT), StoredFiles()), location) == [HOME]

@@ -19,7 +19,7 @@ from headwater.service.iceberg.operations.lakes import spelled_out
         ("", ""),
     ],
 )
-def test_colons_are_slashes_in_the_name_alone(reference: str, meant: str) -> None:
+def test_colons_replace_slashes_only_in_the_name(reference: str, meant: str) -> None:
     assert spelled_out(reference) == meant
     if meant:
         parse_reference_spec(meant)

@@ -64,7 +64,7 @@ def test_processes_that_share_a_file_lose_no_line_and_tear_none_while_it_is_rota
     assert 10 < len(sizes) < KEPT and max(sizes) <= 8_192
 
 
-def test_the_oldest_file_goes_and_the_newest_full_one_is_number_one(tmp_path: Path) -> None:
+def test_rotation_removes_the_oldest_file_and_numbers_the_newest_one(tmp_path: Path) -> None:
     path = tmp_path / "server.log"
     log = _log(LogFile(path=str(path), bytes_max=1, kept=2))
     for number in range(5):
@@ -74,7 +74,7 @@ def test_the_oldest_file_goes_and_the_newest_full_one_is_number_one(tmp_path: Pa
     assert shown == {"server.log": "4", "server.log.1": "3", "server.log.2": "2"}
 
 
-def test_a_file_that_somebody_else_has_moved_is_made_again(tmp_path: Path) -> None:
+def test_a_file_moved_by_another_process_is_recreated(tmp_path: Path) -> None:
     path = tmp_path / "server.log"
     log = _log(LogFile(path=str(path)))
     log.handle(_record("one"))
@@ -148,7 +148,7 @@ EVIL = 'a\n{"message": "forged"}\r\x1b[2J\udcff'
 
 
 @pytest.mark.parametrize("formatter", [JsonLines(), TextLines()])
-def test_what_a_caller_has_written_makes_no_line_of_its_own(formatter: logging.Formatter) -> None:
+def test_text_of_a_caller_starts_no_log_line(formatter: logging.Formatter) -> None:
     shown = formatter.format(_record(f"GET {EVIL}", path=EVIL, names={"realm": EVIL}))
     assert shown.isprintable() and shown.encode()
     if isinstance(formatter, JsonLines):

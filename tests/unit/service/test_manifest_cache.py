@@ -67,7 +67,7 @@ def test_a_manifest_is_decoded_once_and_plans_the_same(lake: tuple[str, str, Any
     assert paths(planner_of(root, listing, files, ManifestCache(0))) == first
 
 
-def test_what_entries_inherit_is_not_that_of_another_list(lake: tuple[str, str, Any]) -> None:
+def test_manifest_entries_inherit_only_from_their_own_list(lake: tuple[str, str, Any]) -> None:
     root, listing, files = lake
     cache = ManifestCache(10_000_000)
     reader = ManifestReader(Warehouse(root), files, cache)

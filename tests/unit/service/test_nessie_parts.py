@@ -63,7 +63,7 @@ def test_filters_see_dots_inside_elements_as_separators_of_groups() -> None:
     assert old_key_path(("a.b", "c")) == "a\x1db.c"
 
 
-def test_a_range_of_keys_has_its_ends_and_a_prefix_itself() -> None:
+def test_a_range_includes_its_ends_and_a_prefix_itself() -> None:
     lower, upper = KeyRange(smallest=("a",), largest=("b",)).bounds()
     assert lower <= b"a" < b"a\0x" < b"b" < upper <= b"b\0x"
     lower, upper = KeyRange(prefix=("a",)).bounds()
@@ -100,7 +100,7 @@ def test_what_is_not_a_reference_is_refused(text: str) -> None:
     assert refused.value.field == "ref"
 
 
-def test_a_writer_says_what_it_has_seen_by_a_hash_and_not_by_steps_alone() -> None:
+def test_a_write_names_its_expected_state_by_a_hash_and_not_only_by_relative_steps() -> None:
     reference_path("main", f"{HASH}~1").require_hash("Expected hash")
     with pytest.raises(InvalidInput, match="Expected hash must be provided"):
         reference_path("main", None).require_hash("Expected hash")
@@ -109,7 +109,7 @@ def test_a_writer_says_what_it_has_seen_by_a_hash_and_not_by_steps_alone() -> No
 
 
 @pytest.mark.parametrize("text", ["@", "~1"])
-def test_a_reader_without_a_reference_says_where_to_begin(text: str) -> None:
+def test_a_reader_without_a_reference_must_name_its_start(text: str) -> None:
     parse_reference_path("main~1").require_start("Expected hash")
     with pytest.raises(InvalidInput, match="Expected hash must"):
         parse_reference_path(text).require_start("Expected hash")
@@ -145,7 +145,7 @@ def test_other_paths_lead_nowhere(path: str) -> None:
     assert found.api is NESSIE and not found.by_method
 
 
-def test_what_only_reads_keeps_no_keys() -> None:
+def test_read_only_routes_store_no_keys() -> None:
     assert {route.method for route in NESSIE.routes if not route.is_keyed} == {"GET", "POST"}
 
 
@@ -168,7 +168,7 @@ OPERATIONS = [{"type": "PUT", "name": "t"}]
         ("operations.all(op, op.type == 'DELETE')", False),
     ],
 )
-def test_filters_pass_what_they_mean(expression: str, passes: bool) -> None:
+def test_filters_select_the_matching_items(expression: str, passes: bool) -> None:
     assert CelFilter(expression, COMMIT_NAMES).matches({"commit": COMMIT, "operations": OPERATIONS}) is passes
 
 
@@ -193,7 +193,7 @@ def test_invalid_filters_are_refused_before_anything_is_read(expression: str) ->
 
 
 @pytest.mark.parametrize("expression", ["commit.author", "commit.author > 3", "1 / 0 == 1", "commit.author.matches('(')"])
-def test_filters_that_fail_at_what_they_see_are_refused(expression: str) -> None:
+def test_filters_that_fail_during_evaluation_are_refused(expression: str) -> None:
     with pytest.raises(InvalidInput):
         CelFilter(expression, COMMIT_NAMES).matches({"commit": COMMIT, "operations": []})
 
@@ -216,7 +216,7 @@ def test_filters_that_fail_at_what_they_see_are_refused(expression: str) -> None
         "commit.author == r'\\' || commit.author.matches(commit.message) || 'x' == ''",
     ],
 )
-def test_patterns_that_take_long_or_cannot_be_weighed_are_refused_and_not_run(expression: str) -> None:
+def test_patterns_that_take_long_or_have_an_unknown_cost_are_refused_and_not_run(expression: str) -> None:
     begun = time.monotonic()
     with pytest.raises(InvalidInput) as refused:
         CelFilter(expression, COMMIT_NAMES).matches({"commit": COMMIT, "operations": OPERATIONS})
@@ -227,7 +227,7 @@ def test_patterns_that_take_long_or_cannot_be_weighed_are_refused_and_not_run(ex
 @pytest.mark.parametrize(
     "pattern", ["^db[.]", r"\\d{4}-\\d{2}-\\d{2}", r"(?i)^[a-z_]{1,40}$", r"[\\w.-]+@[\\w.-]+", r"\\b\\w+\\b", "a|b|c.*"]
 )
-def test_patterns_that_people_write_are_taken(pattern: str) -> None:
+def test_ordinary_patterns_are_accepted(pattern: str) -> None:
     for literal in (f'r"{pattern}"', '"' + pattern.replace("\\", "\\\\") + '"'):
         CelFilter(f"commit.message.matches({literal})", COMMIT_NAMES).matches({"commit": {"message": "m" * 2_000}})
 
@@ -242,7 +242,7 @@ def test_patterns_that_people_write_are_taken(pattern: str) -> None:
         ("(operations + operations + operations).all(a, a.name in [commit.message, commit.author])", 1_000),
     ],
 )
-def test_what_grows_faster_than_its_entry_is_refused_and_not_run(expression: str, items: int) -> None:
+def test_a_filter_of_superlinear_cost_is_refused_and_not_run(expression: str, items: int) -> None:
     filter = CelFilter(expression, COMMIT_NAMES)
     filter.matches({"commit": COMMIT, "operations": OPERATIONS * 5})
     begun = time.monotonic()
@@ -251,7 +251,7 @@ def test_what_grows_faster_than_its_entry_is_refused_and_not_run(expression: str
     assert time.monotonic() - begun < 5
 
 
-def test_a_look_at_every_operation_is_taken_however_many_there_are() -> None:
+def test_a_filter_may_look_at_every_operation_of_a_large_commit() -> None:
     filter = CelFilter("operations.exists(op, op.type == 'PUT' && op.name == 'none')", COMMIT_NAMES)
     assert not filter.matches({"operations": OPERATIONS * 20_000})
 
@@ -276,7 +276,7 @@ def logged(**fields: object) -> LogRecord:
     return LogRecord(b"\1" * 32, entry)
 
 
-def test_all_that_a_client_says_of_a_commit_comes_back() -> None:
+def test_commit_metadata_of_a_client_survives_a_round_trip() -> None:
     body = MetaBody(
         message="Why",
         authors=["ada", "bob"],
@@ -292,7 +292,7 @@ def test_all_that_a_client_says_of_a_commit_comes_back() -> None:
     assert told["allProperties"] == {"one": ["1"], "many": ["1", "2"], EXTRAS: ["mine"]}
 
 
-def test_headers_add_to_what_the_body_says() -> None:
+def test_headers_add_to_the_metadata_of_the_body() -> None:
     headers = read_headers(
         [
             (b"host", b"x"),
@@ -313,7 +313,7 @@ def test_no_header_of_an_entry_names_its_committer() -> None:
 
 
 @pytest.mark.parametrize("field", ["hash", "committer", "commit_time"])
-def test_what_the_server_sets_is_not_taken_from_a_client(field: str) -> None:
+def test_headers_that_the_server_sets_are_not_accepted_from_a_client(field: str) -> None:
     with pytest.raises(InvalidInput):
         to_meta(MetaBody(message="m", **{field: "x"}), None, "service")  # type: ignore[arg-type]
 
@@ -322,7 +322,7 @@ def test_a_header_of_another_api_that_looks_like_ours_is_a_property() -> None:
     assert meta_json(logged(headers={EXTRAS: "no json"}))["allProperties"] == {EXTRAS: ["no json"]}
 
 
-def test_numbers_that_a_table_does_not_have_are_told_as_none_of_them() -> None:
+def test_missing_numbers_of_a_table_are_shown_as_minus_one() -> None:
     told = content_json(("a", "t"), "ICEBERG_TABLE", bytes(16), {"metadata_location": "x", "schema_id": 3})
     assert (told["snapshotId"], told["schemaId"], told["specId"], told["metadataLocation"]) == (-1, 3, 0, "x")
     assert content_json(("a",), "NAMESPACE", bytes(16), {"properties": {"p_q": "v"}})["properties"] == {"p_q": "v"}
@@ -332,7 +332,7 @@ def scope(*headers: tuple[bytes, bytes]) -> dict[str, object]:
     return {"headers": list(headers)}
 
 
-def test_conflicts_are_told_in_detail_to_clients_that_know_details() -> None:
+def test_clients_that_support_details_get_detailed_conflicts() -> None:
     conflict = conflict_error([ConflictDetail(ConflictKind.KEY_EXISTS, ("a", "t"), "It is there.")])
     told = msgspec.json.decode(error_response(conflict, scope((b"nessie-client-spec", b"2.0"))).body)
     assert told["errorCode"] == "REFERENCE_CONFLICT" and told["status"] == 409 and told["reason"] == "Conflict"

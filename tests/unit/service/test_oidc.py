@@ -103,7 +103,7 @@ def test_a_claim_does_not_name_the_realm_of_the_operator_and_a_time_without_end_
         _verified(_token(exp=float("inf")))
 
 
-def test_what_is_open_ends_with_the_key_that_its_token_was_signed_with() -> None:
+def test_an_open_stream_ends_with_the_signing_key_of_its_token() -> None:
     """A stream asks with each frame: from memory, and where that cannot tell, for good."""
 
     async def run() -> None:
@@ -126,7 +126,7 @@ def test_what_is_open_ends_with_the_key_that_its_token_was_signed_with() -> None
     asyncio.run(run())
 
 
-def test_a_key_that_its_issuer_has_taken_back_proves_nothing_any_more() -> None:
+def test_a_withdrawn_key_of_an_issuer_proves_nothing() -> None:
     async def run() -> None:
         published, clock = _published(), Clock()
         issuers = Issuers((TABLE,), {ISSUER: Jwks(ISSUER, "", published.fetch, monotonic=clock)})
@@ -176,7 +176,7 @@ def _hs256_with_public_key() -> str:
         lambda: _token()[:-4] + "AAAA",
     ],
 )
-def test_what_its_key_does_not_prove_is_refused(forge: Any) -> None:
+def test_a_token_that_its_key_does_not_prove_is_refused(forge: Any) -> None:
     with pytest.raises(NotAuthenticated):
         _verified(forge())
 
@@ -240,7 +240,7 @@ def test_a_document_without_public_keys_proves_nothing(document: bytes) -> None:
 
 
 @pytest.mark.parametrize("url", ["http://login.example.com/keys", "file:///etc/passwd", "ftp://x/keys"])
-def test_keys_are_fetched_over_tls_or_from_this_machine_alone(url: str) -> None:
+def test_keys_are_fetched_only_over_tls_or_from_loopback(url: str) -> None:
     with pytest.raises(ValueError, match="https"):
         asyncio.run(fetch_document(url))
 
@@ -297,7 +297,7 @@ realm = "a"
 """
 
 
-def test_two_issuers_of_one_realm_have_prefixes_that_cannot_meet(tmp_path: Path) -> None:
+def test_two_issuers_of_one_realm_have_prefixes_that_cannot_collide(tmp_path: Path) -> None:
     file = tmp_path / "issuers.toml"
     file.write_text(_TWO.format(second='principal_prefix = "staff:"'))
     assert [one.principal_prefix for one in read_issuers(str(file))] == ["oidc:", "staff:"]

@@ -91,7 +91,7 @@ def test_nonsense_fails_its_job_and_the_next_turn_waits_longer_each_time(kernel:
     assert SourcePosition(kernel, connector.id).record.failed_runs == 0
 
 
-def test_a_job_whose_process_died_is_gone_on_with(kernel: RealmKernel, connector: Connector) -> None:
+def test_a_job_whose_process_died_is_continued(kernel: RealmKernel, connector: Connector) -> None:
     jobs = ReconcileJobs(kernel)
     asked = jobs.create(connector.name, connector.id, requested_by="ada")
     started = Job(**{name: getattr(asked, name) for name in asked.__struct_fields__} | {"state": JobState.RUNNING})
@@ -170,13 +170,13 @@ def test_a_connector_that_is_paused_or_removed_stops_amid_a_run(kernel: RealmKer
     assert (position is None) == (act == "remove"), "nothing is left of a connector that is gone"
 
 
-def test_a_removed_connector_commits_nothing_more_whatever_its_process_knows(kernel: RealmKernel, connector: Connector) -> None:
+def test_a_removed_connector_commits_nothing_more(kernel: RealmKernel, connector: Connector) -> None:
     Connectors(kernel, {"one": OneSource()}).delete("up", meta=WriteMeta("tests"))
     with pytest.raises(MaintenanceStopped, match="removed"):
         DestinationBranch(kernel, connector).commit([Put(("late",), Namespace())], Seen(version="late"), "late")
 
 
-def test_a_run_leaves_its_slot_after_its_turn_and_the_next_goes_on(kernel: RealmKernel, connector: Connector) -> None:
+def test_a_run_frees_its_slot_after_its_turn_and_the_next_continues_it(kernel: RealmKernel, connector: Connector) -> None:
     source = Endless(lambda number: None)
     turns = 0
     while run_slowly(kernel, connector, source, turn_seconds=60.0) is None:
@@ -255,6 +255,6 @@ def test_a_job_that_cannot_be_read_is_set_aside(kernel: RealmKernel, connector: 
         jobs.get(row.key)
 
 
-def test_a_turn_that_nobody_asked_for_and_that_changes_nothing_leaves_no_job(kernel: RealmKernel, connector: Connector) -> None:
+def test_an_unrequested_turn_that_changes_nothing_leaves_no_job(kernel: RealmKernel, connector: Connector) -> None:
     assert run(kernel, connector, OneSource(), now=True) is not None
     assert ReconcileJobs(kernel).list(connector.id) == []

@@ -17,7 +17,7 @@ def test_a_realm_whose_sources_hang_leaves_a_slot_to_others() -> None:
     assert next_turn([*waiting, *turns("few", 1)], running, {}, 4) == Turn("few", "few0")
 
 
-def test_the_realm_with_the_fewest_running_comes_first_then_who_waited_longest() -> None:
+def test_the_realm_with_the_fewest_running_jobs_is_next_then_the_longest_waiting() -> None:
     first, second = turns("a", 2)
     other = Turn("b", "b0")
     assert next_turn([first, second, other], [Turn("a", "a9")], {}, 4) == other

@@ -84,7 +84,7 @@ def test_a_word_wins_over_a_name_and_a_name_over_nothing() -> None:
     assert not table.find({"path": "/x//a"}).by_method, "a name is not empty"
 
 
-def test_names_are_taken_from_the_raw_path() -> None:
+def test_names_are_read_from_the_raw_path() -> None:
     table = _table({})
     for raw in (b"/x/a%2Fb", b"/x/a%2Fb", b"/x/a%2fb?c=d"):
         assert table.find({"path": "/x/a/b", "raw_path": raw}).names == {"name": "a/b"}
@@ -96,7 +96,7 @@ def test_an_unknown_path_is_of_the_api_whose_word_it_begins_with() -> None:
         assert found.api.name == name and not found.by_method
 
 
-def test_a_public_route_says_why() -> None:
+def test_a_public_route_gives_its_reason() -> None:
     assert _table({"needs": public("it is the same for all")})
     for _, route in route_table().routes:
         assert route.needs is not None and route.needs.where, route.path

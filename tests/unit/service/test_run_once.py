@@ -19,9 +19,16 @@ from headwater.schemas.errors import (
     InvalidInput,
     StoreUnavailable,
 )
+from headwater.service.auth.caller import Caller
 from headwater.service.http.responses import Response, json_response
 from headwater.service.idempotency.expiry import Cleaning, CleaningOptions
-from headwater.service.idempotency.request_key import canonical_body, idempotency_key, keyed_request, request_id_of
+from headwater.service.idempotency.request_key import (
+    canonical_body,
+    idempotency_key,
+    keyed_request,
+    request_id_of,
+    scoped_request_id,
+)
 from headwater.service.idempotency.run_once import REPLAYED, IdempotencyOptions, IdempotentRun, once
 from tests.support.faults.manual_clock import ManualClock
 
@@ -76,7 +83,7 @@ def ask(
     return asyncio.run(once(IdempotencyRows(kernel), asked, on_a_thread, refused=refused, options=options))
 
 
-def test_the_second_answer_is_the_first_and_says_so(kernel: RealmKernel) -> None:
+def test_the_second_answer_is_the_first_and_is_marked_as_replayed(kernel: RealmKernel) -> None:
     run = Handler(json_response({"n": 1}, 201))
     first = ask(kernel, run, request(body=b'{"a": 1, "b": 2}'))
     again = ask(kernel, run, request(body=b'{"b":2,"a":1}'))
@@ -97,7 +104,7 @@ def test_the_same_key_with_another_body_or_path_is_refused(kernel: RealmKernel) 
             ask(kernel, run, other)
 
 
-def test_a_refusal_that_would_come_again_is_kept_and_one_that_says_later_is_not(kernel: RealmKernel) -> None:
+def test_a_permanent_refusal_is_stored_and_a_retriable_one_is_not(kernel: RealmKernel) -> None:
     run = Handler(CatalogExists("it is there."))
     with pytest.raises(CatalogExists):
         ask(kernel, run, request())
@@ -146,7 +153,7 @@ def test_a_fault_of_the_handler_releases_the_key_at_once(kernel: RealmKernel) ->
     assert ask(kernel, Handler(json_response("done")), request(), IdempotencyOptions(wait_seconds=0)).body == b'"done"'
 
 
-def test_a_dead_runner_is_taken_over_and_a_large_answer_is_recreated_under_the_same_request_id(kernel: RealmKernel) -> None:
+def test_a_dead_runner_is_replaced_and_a_large_answer_is_recreated_under_the_same_request_id(kernel: RealmKernel) -> None:
     asked = request()
     assert asked is not None
     IdempotencyRows(kernel).claim(asked, "ann:k", "the dead", running_seconds=0, kept_seconds=60)
@@ -162,12 +169,12 @@ def test_a_key_that_is_none_is_refused(key: str) -> None:
         request(key)
 
 
-def test_what_is_not_json_is_compared_as_it_is() -> None:
+def test_a_body_that_is_not_json_is_compared_byte_by_byte() -> None:
     assert canonical_body(b'{"a":1}') == canonical_body(b' {"a" : 1}') != canonical_body(b'{"a":2}')
     assert canonical_body(b"{a") == b"{a" and canonical_body(b"[" * 100_000) == b"[" * 100_000
 
 
-def test_a_request_id_fits_an_entry_whatever_the_names() -> None:
+def test_a_request_id_fits_an_entry_with_the_longest_names() -> None:
     asked = KeyedRequest(principal="p" * 500, key="k" * 200, route="", fingerprint=b"")
     assert len(request_id_of(asked, development=False)) <= 256
     assert request_id_of(asked, development=True) == "k" * 200
@@ -198,8 +205,18 @@ def test_expired_keys_of_all_realms_go_in_slices(store: Store) -> None:
     assert cleaning.slice()[0] == 0, "and the next round starts over"
 
 
-def test_a_key_that_comes_twice_is_refused_over_http_too() -> None:
+def test_a_repeated_key_is_refused_over_http_too() -> None:
     headers = [(b"idempotency-key", b"one"), (b"idempotency-key", b"other")]
     with pytest.raises(InvalidInput, match="more than once"):
         idempotency_key({"type": "http", "headers": headers})
     assert idempotency_key({"type": "http", "headers": headers[:1]}) == "one"
+
+
+@pytest.mark.parametrize("separator", [":", "#A:", "%23A%3A"])
+def test_no_name_and_key_make_the_request_id_of_another_caller(separator: str) -> None:
+    """Names of external issuers may contain any character."""
+    ann = Caller(name="ann", realm="r", instance="r#1", principal_id="A")
+    other = Caller(name=f"ann{separator}x", realm="r", instance="r#1", issuer="https://issuer.example")
+    key = f"x{other.owner_id[other.owner_id.rindex('#') :]}:1"
+    assert scoped_request_id(other.owner_id, "1", development=False) == f"{other.owner_id}:1"
+    assert scoped_request_id(ann.owner_id, key, development=False) != f"{other.owner_id}:1"

@@ -82,7 +82,7 @@ def test_only_development_on_loopback_is_served() -> None:
             check_config(msgspec.structs.replace(config, host=host))
 
 
-def test_beyond_this_machine_nothing_is_served_without_tls_unless_that_is_said(tmp_path: Path) -> None:
+def test_only_loopback_is_served_without_tls_unless_configured_otherwise(tmp_path: Path) -> None:
     certificate, key = self_signed(tmp_path)
     asks = ServeConfig(store="sqlite:///x.db", store_options=StoreOptions(), dev=False)
     check_config(asks)

@@ -23,12 +23,12 @@ def table(ages: list[int], refs: dict[str, dict[str, Any]] | None = None, **prop
     return {"snapshots": snapshots, "refs": {**main, **(refs or {})}, "properties": named}
 
 
-def test_old_snapshots_go_and_the_newest_stays_however_old_it_is() -> None:
+def test_old_snapshots_expire_except_the_newest() -> None:
     assert expired(table([500, 400, 300]), RULE, NOW) == Expired((1, 2))
     assert expired(table([500, 99, 50]), RULE, NOW) == Expired((1,))
 
 
-def test_a_number_of_snapshots_stays_whatever_their_age() -> None:
+def test_a_minimum_number_of_snapshots_is_kept_at_any_age() -> None:
     assert expired(table([500, 400, 300, 200]), SnapshotRule(100, 3), NOW) == Expired((1,))
     assert expired(table([500, 400, 300]), SnapshotRule(100, 0), NOW) == Expired((1, 2))
 
@@ -59,7 +59,7 @@ def test_branches_and_tags_over_their_age_go_but_never_main() -> None:
     assert expired(table([500, 400, 300], refs), RULE, NOW) == Expired((1,), ("old",))
 
 
-def test_snapshots_that_no_branch_leads_to_are_kept_by_age() -> None:
+def test_unreferenced_snapshots_are_kept_by_age() -> None:
     lost = table([500, 50, 40])
     lost["refs"]["main"]["snapshot-id"] = 1
     assert expired(lost, RULE, NOW) == Expired()

@@ -29,7 +29,7 @@ def test_a_plug_in_adds_a_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert source_factories(ReconcileOptions())["lakeful"] == "a factory"  # type: ignore[comparison-overlap]
 
 
-def test_a_plug_in_that_cannot_be_loaded_costs_its_own_connectors_alone(
+def test_a_plug_in_that_cannot_be_loaded_affects_only_its_own_connectors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, monkeypatch, "broken", "broken_plugin", "import nothing_of_this_name\n")

@@ -22,7 +22,7 @@ def test_a_secret_is_read_from_its_realms_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "reference", ["../beta/token", "/etc/passwd", "a/../../beta/token", "a//b", ".hidden", "a\x00b", "x" * 200]
 )
-def test_what_leads_out_of_the_folder_is_refused(reference: str) -> None:
+def test_a_path_that_leaves_the_folder_is_refused(reference: str) -> None:
     with pytest.raises(InvalidInput):
         check_secret_ref(reference)
 

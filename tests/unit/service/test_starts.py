@@ -43,7 +43,7 @@ def test_a_health_check_is_answered_before_a_burst_that_came_earlier_was_started
     assert left == 0
 
 
-def test_starts_keep_their_order_and_pass_over_who_has_gone_away() -> None:
+def test_starts_keep_their_order_and_skip_disconnected_callers() -> None:
     started: list[int] = []
 
     async def main() -> None:

@@ -57,7 +57,7 @@ def test_waiting_ends_with_the_future_or_with_the_time() -> None:
     asyncio.run(run())
 
 
-def test_what_does_not_wait_is_done_when_it_is_started_and_what_waits_continues_in_a_task() -> None:
+def test_work_that_does_not_wait_runs_at_once_and_other_work_continues_in_a_task() -> None:
     async def run() -> None:
         steps, opened = [], asyncio.Event()
 
@@ -80,7 +80,7 @@ def test_what_does_not_wait_is_done_when_it_is_started_and_what_waits_continues_
     asyncio.run(run())
 
 
-def test_what_fails_fails_where_it_is_started_or_awaited() -> None:
+def test_errors_are_raised_where_the_work_is_started_or_awaited() -> None:
     async def run() -> None:
         async def fail(waits: bool) -> None:
             if waits:

@@ -30,7 +30,7 @@ def test_one_by_one_and_many_at_once_set_the_same_bits(capacity: int) -> None:
     assert all(kept_of(many, "r", ids))
 
 
-def test_what_several_workers_made_is_merged_to_what_one_would_have_made() -> None:
+def test_the_results_of_several_workers_merge_to_the_result_of_one() -> None:
     ids = some_ids(1_000)
     whole, left, right = (BloomFilter(1_000, SALT) for _ in range(3))
     whole.add("r", ids)

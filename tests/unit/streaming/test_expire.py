@@ -54,7 +54,7 @@ def test_the_first_rule_that_fits_holds_and_thirty_days_are_the_default() -> Non
 @pytest.mark.parametrize(
     "pointer", ["principals", "principal-roles", "grants", "policy-mappings", "realms", "cat/7/roles", "cat/7/grants"]
 )
-def test_the_history_of_rights_goes_only_by_a_rule_that_names_it(realm: Maintained, pointer: str) -> None:
+def test_the_history_of_rights_expires_only_by_a_rule_that_names_it(realm: Maintained, pointer: str) -> None:
     for text in ("*=1n", "cat/*=1n", "*s=1n", "c*=1n, *=0s"):
         assert retention_of(pointer, parse_retention(text)) == FOR_EVER
     named = f"cat/*/{pointer.rpartition('/')[2]}=1n" if "/" in pointer else f"{pointer}=1n"
@@ -68,13 +68,13 @@ def test_the_history_of_rights_goes_only_by_a_rule_that_names_it(realm: Maintain
 
 
 @pytest.mark.parametrize("text", ["30d", "*=", "*=30", "*=30w", "=30d", "*=30d+", "*=-1d"])
-def test_what_is_not_a_rule_is_refused_with_the_way_to_write_one(text: str) -> None:
+def test_an_invalid_rule_is_refused_with_the_correct_syntax(text: str) -> None:
     with pytest.raises(InvalidInput, match="retention rule"):
         parse_retention(text)
 
 
 @pytest.mark.parametrize(("rule", "floor"), [("*=10h", 31), ("*=7n", 34), ("*=10h+7n", 31), ("*=3h+20n", 21), ("*=1n", 40)])
-def test_floors_rise_to_what_age_and_count_allow_together(realm: Maintained, rule: str, floor: int) -> None:
+def test_floors_rise_as_far_as_age_and_count_both_allow(realm: Maintained, rule: str, floor: int) -> None:
     for _ in range(40):
         realm.write()
     realm.clock.move(1)
@@ -85,7 +85,7 @@ def test_floors_rise_to_what_age_and_count_allow_together(realm: Maintained, rul
     assert realm.expire(rule).expired == 0
 
 
-def test_the_newest_entry_stays_however_old_it_is(realm: Maintained) -> None:
+def test_the_newest_entry_stays_at_any_age(realm: Maintained) -> None:
     realm.write()
     realm.write()
     realm.clock.move(365 * DAY)
@@ -108,7 +108,7 @@ def test_a_subscription_holds_the_floor_until_its_maximum_age(realm: Maintained)
     assert realm.floor(MAIN) == 10
 
 
-def test_what_kafka_has_not_got_yet_is_pinned(realm: Maintained) -> None:
+def test_unpublished_entries_are_pinned(realm: Maintained) -> None:
     for _ in range(10):
         realm.write()
     ShardPins(realm.backend, realm.clock, realm.realm, 0, 1, 7 * DAY).write({MAIN: 4})
@@ -119,7 +119,7 @@ def test_what_kafka_has_not_got_yet_is_pinned(realm: Maintained) -> None:
     assert realm.floor(MAIN) == 10
 
 
-def test_a_pointer_that_was_made_since_the_last_publish_is_held_from_its_first_entry(realm: Maintained) -> None:
+def test_a_pointer_created_since_the_last_publish_is_held_from_its_first_entry(realm: Maintained) -> None:
     realm.step_seconds = 60
     for _ in range(10):
         realm.write(MAIN)
@@ -205,7 +205,7 @@ def test_a_reader_of_many_pointers_has_several_rows(realm: Maintained) -> None:
     assert readers.list()[0].positions == {"p1": 1}
 
 
-def test_a_pointer_that_stands_in_two_rows_of_a_reader_is_held_at_the_lower_position(realm: Maintained) -> None:
+def test_a_pointer_in_two_rows_of_a_reader_is_held_at_the_lower_position(realm: Maintained) -> None:
     """A save that is half done has moved pointers from one row to the next."""
     inner = realm.backend
     readers = RegisteredReaders(inner, realm.realm, realm.clock)
@@ -284,7 +284,7 @@ def test_after_a_merge_the_pin_moves_on_to_the_newer_merge_base(lake: Lake) -> N
     assert set(lake.keys("main")) == set(lake.keys("dev"))
 
 
-def test_a_merge_base_behind_a_deleted_branch_is_pinned_too(lake: Lake) -> None:
+def test_a_merge_base_on_a_deleted_branch_is_pinned_too(lake: Lake) -> None:
     lake.put("t")
     lake.refs.create("middle", meta=META)
     lake.put("m", on="middle")
@@ -298,7 +298,7 @@ def test_a_merge_base_behind_a_deleted_branch_is_pinned_too(lake: Lake) -> None:
     assert {("m",), ("l",)} <= set(lake.keys("main"))
 
 
-def test_a_branch_at_what_was_cut_is_refused_and_a_cut_merge_base_says_so(lake: Lake) -> None:
+def test_a_branch_at_truncated_history_is_refused_and_so_is_a_merge_with_a_truncated_base(lake: Lake) -> None:
     old = lake.put("t")
     lake.refs.create("dev", meta=META)
     for number in range(30):  # enough that no state needs the old entries any more

@@ -41,7 +41,7 @@ def checked(data: bytes, folder: Path) -> object:
     return checked_file(path)
 
 
-def test_what_was_written_is_read_in_frames_of_about_a_megabyte() -> None:
+def test_an_export_is_read_in_frames_of_about_a_megabyte() -> None:
     frames = list(FrameReader(io.BytesIO(written(40_000))).frames())
     sections = [section for section, _ in frames]
     assert sections.count(Section.OBJECTS) > 3 and sections == sorted(sections, key=list(Section).index)
@@ -81,7 +81,7 @@ def test_a_file_with_any_byte_altered_is_refused(tmp_path: Path) -> None:
     ],
     ids=["appended", "twice", "counts", "empty", "a database", "no version", "first line", "a frame of 2 GB"],
 )
-def test_what_is_not_an_export_is_refused_and_says_so(data: bytes, tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_export_is_refused_as_such(data: bytes, tmp_path: Path) -> None:
     with pytest.raises(ExportDamaged) as refused:
         checked(data, tmp_path)
     assert refused.value.field == "file" and refused.value.remedy
@@ -135,7 +135,7 @@ def test_a_disk_error_is_reported_once_and_leaves_no_file(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_where_a_file_goes_is_checked_first(tmp_path: Path) -> None:
+def test_the_target_of_a_file_is_checked_first(tmp_path: Path) -> None:
     assert destination(tmp_path, "shop", 0) == tmp_path / "shop-19700101T000000Z.hwexport"
     there = tmp_path / "there"
     there.touch()

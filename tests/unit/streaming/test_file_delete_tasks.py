@@ -104,7 +104,7 @@ def test_a_worker_deletes_nothing_without_lease_intent_and_claim(
     assert (result.stats.purged, share.left()) == (0, FILES)
 
 
-def test_what_was_deleted_before_the_loss_is_counted(share: Share, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deletions_before_an_outage_are_counted(share: Share, monkeypatch: pytest.MonkeyPatch) -> None:
     proved: list[int] = []
     require = RemovalProof.require
 

@@ -43,7 +43,7 @@ def test_a_restored_store_keeps_its_folder(tmp_path: Path) -> None:
     claim_folder(folder, "two", [])
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InvalidInput, match="maintenance_dir"):
         claim_folder(str(tmp_path / "file" / "sets"), "one", [])

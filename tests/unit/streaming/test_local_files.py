@@ -78,7 +78,7 @@ def test_age_counts_from_the_time_at_which_a_copy_arrived(tmp_path: Path) -> Non
     assert found.modified > 1_700_000_000_000_000
 
 
-def test_reads_are_bounded_and_a_missing_file_says_so(tmp_path: Path) -> None:
+def test_reads_are_bounded_and_a_missing_file_is_reported(tmp_path: Path) -> None:
     location = write(tmp_path / "large", b"x" * 100)
     with pytest.raises(RequestTooLarge):
         LocalFiles().read(location, 99)
@@ -87,7 +87,7 @@ def test_reads_are_bounded_and_a_missing_file_says_so(tmp_path: Path) -> None:
         LocalFiles().read(f"file://{tmp_path}/nothing", 10)
 
 
-def test_deletions_count_what_was_there(tmp_path: Path) -> None:
+def test_deletions_count_existing_files(tmp_path: Path) -> None:
     location = write(tmp_path / "a")
     deleted = LocalFiles().delete([location, f"file://{tmp_path}/b"])
     assert (deleted.purged, deleted.missing) == (1, 1)

@@ -125,7 +125,7 @@ def test_a_read_is_the_log_in_order_of_each_pointer(tmp_path: Path, engine: Head
         ([EqualTo(("kind",), "delete"), EqualTo(("kind",), "create")], lambda it: False),
     ],
 )
-def test_filters_that_the_log_takes_are_answered_exactly(
+def test_filters_that_are_pushed_down_give_exact_results(
     tmp_path: Path, engine: Headwater, filters: list[Filter], keeps: Callable[[Change], bool]
 ) -> None:
     made = LogSource({"store": url_of(tmp_path)}).reader(StructType())
@@ -140,7 +140,9 @@ def test_filters_that_the_log_does_not_know_are_left_to_spark(tmp_path: Path, en
 
 
 @pytest.mark.parametrize("bound", [GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual, EqualTo])
-def test_a_time_is_found_without_reading_what_lies_outside(tmp_path: Path, engine: Headwater, bound: type[Filter]) -> None:
+def test_a_time_range_is_found_without_reading_entries_outside_it(
+    tmp_path: Path, engine: Headwater, bound: type[Filter]
+) -> None:
     rows = read(reader(tmp_path))
     middle = sorted(row["time"] for row in rows if row["pointer"] == MAIN)[8]
     compare: dict[type[Filter], Callable[[Any], bool]] = {
@@ -184,7 +186,7 @@ def test_a_running_stream_sees_moves_of_other_processes(tmp_path: Path, engine: 
     assert drained(made, end)[0] == [[(MAIN, logged_head(engine))]]
 
 
-def test_a_stream_until_its_start_offers_nothing_that_came_later(tmp_path: Path, engine: Headwater) -> None:
+def test_a_stream_until_its_start_offers_no_later_entries(tmp_path: Path, engine: Headwater) -> None:
     made = stream(tmp_path, until="start", changes_per_batch=5)
     start = made.initialOffset()
     end = made.latestOffset()
@@ -195,14 +197,14 @@ def test_a_stream_until_its_start_offers_nothing_that_came_later(tmp_path: Path,
     assert batches
 
 
-def test_newer_versions_of_spark_may_say_where_they_stand(tmp_path: Path, engine: Headwater) -> None:
+def test_newer_versions_of_spark_may_report_their_position(tmp_path: Path, engine: Headwater) -> None:
     made = stream(tmp_path, changes_per_batch=3, poll_seconds=0.01)
     start = made.initialOffset()
     end = made.latestOffset(start, None)
     assert made.latestOffset(start, None) == end != made.latestOffset(end, None)
 
 
-def test_a_job_at_latest_that_dies_before_the_first_change_brings_it_when_it_starts_again(
+def test_a_job_at_latest_that_dies_before_the_first_change_delivers_it_after_a_restart(
     tmp_path: Path, engine: Headwater
 ) -> None:
     died = stream(tmp_path, after="latest")
@@ -226,14 +228,14 @@ def test_a_first_batch_that_is_repeated_begins_where_it_began(tmp_path: Path, en
 
 
 @pytest.mark.parametrize("after", ["earliest", "latest", "3", "time", "commit"])
-def test_a_read_begins_behind_its_cursor(tmp_path: Path, engine: Headwater, after: str) -> None:
+def test_a_read_begins_after_its_cursor(tmp_path: Path, engine: Headwater, after: str) -> None:
     of_main = [change for change in logged(engine) if change.pointer == MAIN]
     cursor = {"time": of_main[4].time, "commit": of_main[4].commit_id}.get(after, after)
     behind = {"earliest": 0, "latest": len(of_main), "3": 3, "time": 5, "commit": 5}[after]
     assert places(reader(tmp_path, pointers=MAIN, after=cursor)) == [(MAIN, change.seq) for change in of_main[behind:]]
 
 
-def test_history_that_was_cut_is_said_before_anything_is_read(tmp_path: Path, engine: Headwater) -> None:
+def test_truncated_history_is_reported_before_anything_is_read(tmp_path: Path, engine: Headwater) -> None:
     _, end = drained(stream(tmp_path, poll_seconds=0.01))
     put_tables(engine, "a", "b", "c")
     cut_history(engine, MAIN)
@@ -261,7 +263,7 @@ def test_a_log_that_was_replaced_is_noticed_by_its_entry_ids(tmp_path: Path, eng
 
 
 @pytest.mark.parametrize("reaches", ["less far", "as far"])
-def test_a_reader_of_what_a_restore_took_away_is_reset_and_does_not_wait_for_its_number(
+def test_a_reader_of_entries_lost_in_a_restore_is_reset_and_does_not_wait_for_their_numbers(
     tmp_path: Path, engine: Headwater, reaches: str
 ) -> None:
     store = SqliteStore(tmp_path)
@@ -283,7 +285,7 @@ def test_a_reader_of_what_a_restore_took_away_is_reset_and_does_not_wait_for_its
             reader(tmp_path, pointers=MAIN, after=offset_of(end).as_text()).partitions()
 
 
-def test_a_reader_that_stands_before_what_a_restore_took_away_goes_on(tmp_path: Path, engine: Headwater) -> None:
+def test_a_reader_before_the_entries_lost_in_a_restore_continues(tmp_path: Path, engine: Headwater) -> None:
     store, seen = SqliteStore(tmp_path), stream(tmp_path, poll_seconds=0.01)
     _, end = drained(seen)
     store.back_up()

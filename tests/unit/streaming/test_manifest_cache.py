@@ -55,7 +55,7 @@ def cached(tmp_path: Path) -> Cached:
     return Cached(tmp_path)
 
 
-def test_what_one_run_keeps_the_next_one_knows(cached: Cached) -> None:
+def test_a_run_uses_the_cache_of_the_previous_one(cached: Cached) -> None:
     cached.keep(FIRST)
     cache = cached.open()
     assert cache.manifest(FIRST) == marks(0) and (cache.hits, cache.misses) == (1, 0)
@@ -99,7 +99,7 @@ def test_an_entry_that_damage_has_moved_to_another_row_is_not_whole(cached: Cach
     assert cached.open().manifest(FIRST) is None is cached.open().manifest(other)
 
 
-def test_of_two_entries_of_one_manifest_the_whole_one_counts(cached: Cached) -> None:
+def test_the_complete_one_of_two_entries_of_a_manifest_counts(cached: Cached) -> None:
     cached.keep(FIRST)
     [file] = cached.files()
     damaged = {key: entry._replace(payload=bytes(8)) for key, entry in decoded(file.read_bytes()).items()}
@@ -117,7 +117,7 @@ def test_a_run_whose_cache_was_wrong_once_is_refused_for_good(cached: Cached) ->
             cache.prove(lambda _: marks(99))
 
 
-def test_a_manifest_that_is_gone_is_no_difference(cached: Cached) -> None:
+def test_a_manifest_that_was_removed_is_not_a_difference(cached: Cached) -> None:
     cached.keep(FIRST)
     cache = cached.open()
     assert cache.manifest(FIRST)
@@ -128,7 +128,7 @@ def test_a_manifest_that_is_gone_is_no_difference(cached: Cached) -> None:
     assert cache.prove(gone) == 1
 
 
-def test_what_no_run_has_used_for_thirty_days_goes(cached: Cached) -> None:
+def test_cache_entries_unused_for_thirty_days_are_removed(cached: Cached) -> None:
     second = ManifestRef("s3://lake/t/metadata/m1.avro", 100)
     cached.keep(FIRST, second)
     for _ in range(4):
@@ -156,7 +156,7 @@ def test_memory_is_bounded_and_nothing_is_lost(cached: Cached, monkeypatch: pyte
     cached.use(*refs)
 
 
-def test_a_cache_that_cannot_be_written_costs_no_run(cached: Cached) -> None:
+def test_a_cache_that_cannot_be_written_fails_no_run(cached: Cached) -> None:
     cached.folder.joinpath("files").write_text("in the way")
     cached.keep(FIRST)
     assert cached.open().manifest(FIRST) is None

@@ -35,7 +35,7 @@ def noise(size: int) -> bytes:
     return random.Random(1).randbytes(size)
 
 
-def test_a_copy_is_of_just_the_file_that_it_was_made_of(realm: Maintained) -> None:
+def test_a_copy_belongs_to_exactly_the_file_that_it_was_made_of(realm: Maintained) -> None:
     copies(realm).write({7: SourceFile(WHERE, b'{"a": 1}' * 1_000)})
     assert copies(realm).read(7, WHERE) == b'{"a": 1}' * 1_000
     (row,) = realm.backend.fetch_objects(realm.realm, [-7])[-7]
@@ -47,7 +47,7 @@ def test_a_copy_is_of_just_the_file_that_it_was_made_of(realm: Maintained) -> No
     assert copies(realm).read(7, WHERE) is None
 
 
-def test_what_is_too_large_is_not_copied_and_takes_no_other_with_it(realm: Maintained) -> None:
+def test_an_oversized_file_is_not_copied_and_the_others_are(realm: Maintained) -> None:
     large, small = SourceFile(WHERE, noise(5_000)), SourceFile(WHERE, b"{}")
     copies(realm, 1_000).write({1: large, 2: small, 3: SourceFile(WHERE, bytes(FILE_BYTES_MAX + 1))})
     assert [copies(realm).read(number, WHERE) for number in (1, 2, 3)] == [None, b"{}", None]

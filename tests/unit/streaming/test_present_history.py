@@ -29,7 +29,7 @@ def at(realm: Maintained, seq: int) -> SegmentPosition:
     return SegmentPosition(1, seq, realm.logs[MAIN][seq - 1].entry_id.hex())
 
 
-def test_what_the_log_holds_behind_the_set_is_present(realm: Maintained) -> None:
+def test_log_entries_after_the_set_are_present(realm: Maintained) -> None:
     expected = [(MAIN, seq, at(realm, seq).entry_id) for seq in range(5, 10)]
     assert list(present_entries(realm.backend, REALM, {MAIN: 20}, {MAIN: at(realm, 4)})) == expected
     assert list(present_entries(realm.backend, REALM, {MAIN: 6}, {MAIN: at(realm, 4)})) == expected[:2]

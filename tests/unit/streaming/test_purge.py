@@ -106,7 +106,7 @@ def test_rows_of_an_instance_that_is_not_listed_any_more_go_too(store: Store) ->
     assert list(rows_of(store.backend, old)) == [] and len(list(rows_of(store.backend, new))) == count
 
 
-def test_a_dropped_catalog_goes_when_its_history_is_old_enough_and_its_objects_with_the_next_sweep(store: Store) -> None:
+def test_a_dropped_catalog_is_purged_when_its_history_is_old_enough_and_swept_next(store: Store) -> None:
     lake = Lake(store)
     clock = store.clock
     assert isinstance(clock, ManualClock)
@@ -132,7 +132,7 @@ def test_a_dropped_catalog_goes_when_its_history_is_old_enough_and_its_objects_w
         lake.catalogs.get("lake")
 
 
-def test_a_catalog_that_was_dropped_to_be_purged_goes_at_once_with_its_pointers_names_and_objects(store: Store) -> None:
+def test_a_catalog_dropped_with_purge_is_removed_at_once_with_its_pointers_names_and_objects(store: Store) -> None:
     lake = Lake(store)
     clock = store.clock
     assert isinstance(clock, ManualClock)
@@ -212,7 +212,7 @@ def test_a_catalog_stays_until_every_pin_has_passed_its_delete_entries_or_is_too
     assert not purged.waiting
 
 
-def test_a_pointer_that_a_sleeping_writer_made_in_a_purged_catalog_goes_next_time(store: Store) -> None:
+def test_a_pointer_created_late_in_a_purged_catalog_is_removed_by_the_next_purge(store: Store) -> None:
     lake = Lake(store)
     clock = store.clock
     assert isinstance(clock, ManualClock)
@@ -229,7 +229,7 @@ def test_a_pointer_that_a_sleeping_writer_made_in_a_purged_catalog_goes_next_tim
     assert store.backend.list_names(lake.kernel.realm, prefix="cat/1/") == []
 
 
-def test_pointers_under_an_id_that_no_catalog_was_ever_given_are_left_alone(store: Store) -> None:
+def test_pointers_under_an_id_that_no_catalog_ever_had_are_left_alone(store: Store) -> None:
     lake = Lake(store)
     lake.refs.create("here", None, meta=META)
     write_note(lake.kernel, "cat/77/notes", "key")

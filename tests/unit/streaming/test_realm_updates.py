@@ -77,7 +77,7 @@ def test_a_gap_is_left_out_until_the_log_has_filled_it(fed: Fed) -> None:
     assert fed.turn() == ("kafka", 0)
 
 
-def test_what_is_lost_while_a_set_is_brought_up_to_date_is_not_forgotten(fed: Fed) -> None:
+def test_a_loss_during_an_update_of_a_set_is_not_forgotten(fed: Fed) -> None:
     fed.turn()
     fed.commit()
     fed.updates.lose(REALM, "a record could not be read")
@@ -88,7 +88,7 @@ def test_what_is_lost_while_a_set_is_brought_up_to_date_is_not_forgotten(fed: Fe
     assert fed.turn() == ("log", 0)
 
 
-def test_a_turn_that_fails_comes_again(fed: Fed) -> None:
+def test_a_failed_turn_is_retried(fed: Fed) -> None:
     fed.turn()
     fed.commit()
     fed.updates.lose(REALM, "a gap")
@@ -112,7 +112,7 @@ def test_a_set_that_is_being_changed_keeps_no_other_realm_waiting(fed: Fed, monk
     assert fed.turn() == ("log", 0)
 
 
-def test_a_set_whose_topics_stand_still_continues_from_the_log(fed: Fed) -> None:
+def test_a_set_whose_topics_do_not_advance_continues_from_the_log(fed: Fed) -> None:
     fed.turn()
     changes = fed.commit(2)
     assert fed.turn() == ("kafka", 2)

@@ -160,7 +160,7 @@ def test_two_processes_that_write_the_same_step_do_not_share_a_folder(tmp_path: 
     assert not list(store.folder.glob("unfinished-*"))
 
 
-def test_what_a_crash_left_unfinished_goes_with_the_next_step(tmp_path: Path) -> None:
+def test_unfinished_files_of_a_crash_are_removed_with_the_next_step(tmp_path: Path) -> None:
     store = seeded(tmp_path)
     before = store.load()
     assert before is not None
@@ -171,7 +171,7 @@ def test_what_a_crash_left_unfinished_goes_with_the_next_step(tmp_path: Path) ->
     assert not crashed.exists() and ahead.exists()
 
 
-def test_a_step_that_cannot_be_written_leaves_nothing_and_says_why(tmp_path: Path) -> None:
+def test_a_step_that_cannot_be_written_leaves_nothing_and_gives_the_reason(tmp_path: Path) -> None:
     store = seeded(tmp_path)
     before = store.load()
 

@@ -132,14 +132,14 @@ def test_a_policy_that_cannot_be_read_keeps_everything(lake: Lake) -> None:
     "content",
     [{}, {"days": -1}, {"days": "30"}, {"entries": 1.5}, {"forever": True, "days": 1}, {"forever": False}, {"period": "P30D"}],
 )
-def test_a_retention_policy_that_says_nothing_clear_is_refused(lake: Lake, content: Value) -> None:
+def test_an_ambiguous_retention_policy_is_refused(lake: Lake, content: Value) -> None:
     before = _head(lake)
     with pytest.raises(InvalidInput) as refused:
         Policies(lake.kernel).create("p", type="retention", content=content, meta=WHO)
     assert refused.value.field == "content" and refused.value.remedy and _head(lake) == before
 
 
-def test_explaining_changes_nothing_and_expiring_does_what_was_explained(lake: Lake) -> None:
+def test_a_dry_run_of_expiry_changes_nothing_and_matches_the_real_one(lake: Lake) -> None:
     attach(lake, "of-lake", Target(lake.catalog.id), entries=5)
     main = lake.pointer("main")
     told = explained(lake, main)

@@ -55,7 +55,7 @@ def test_while_another_process_is_at_it_nothing_is_done(store: Store) -> None:
         assert run_cycle(store, ScheduleOptions()).busy
 
 
-def test_the_background_thread_comes_back_after_a_failure_and_stops(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_background_thread_continues_after_a_failure_and_stops(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
     clock = store.clock
     assert isinstance(clock, ManualClock)
@@ -120,7 +120,7 @@ def test_two_processes_that_find_a_cycle_due_at_the_same_moment_do_not_both_begi
     assert sorted(wait > 0 for wait in waits) == [False, True, True, True]
 
 
-def test_a_turn_that_could_not_be_used_comes_back_soon_and_a_shorter_cadence_is_not_held_up(store: Store) -> None:
+def test_an_unused_turn_returns_soon_and_a_shorter_cadence_is_not_delayed(store: Store) -> None:
     clock = store.clock
     assert isinstance(clock, ManualClock)
     daily, hourly = (ScheduleTurns(store.backend, clock, seconds) for seconds in (24 * HOUR, HOUR))
@@ -132,7 +132,7 @@ def test_a_turn_that_could_not_be_used_comes_back_soon_and_a_shorter_cadence_is_
     assert hourly.take() == 0
 
 
-def test_a_shorter_cadence_has_its_turn_behind_a_longer_one_and_behind_a_clock_that_ran_ahead(store: Store) -> None:
+def test_a_shorter_cadence_gets_its_turn_after_a_longer_one_and_after_a_clock_that_ran_ahead(store: Store) -> None:
     clock = store.clock
     assert isinstance(clock, ManualClock)
     daily, hourly = (ScheduleTurns(store.backend, clock, seconds) for seconds in (24 * HOUR, HOUR))
@@ -148,7 +148,7 @@ def test_a_shorter_cadence_has_its_turn_behind_a_longer_one_and_behind_a_clock_t
     assert hourly.take() == 0
 
 
-def test_a_cycle_that_is_asked_to_end_says_so_and_the_next_one_does_the_rest(store: Store) -> None:
+def test_a_cycle_that_is_stopped_reports_it_and_the_next_one_completes_it(store: Store) -> None:
     clock = store.clock
     assert isinstance(clock, ManualClock)
     realm = new_realm(store)
@@ -208,7 +208,7 @@ def test_totals_continue_when_the_records_of_old_runs_are_dropped(store: Store) 
     assert clock.now_micros() > totals.kept_since[realm.realm] > clock.now_micros() - 10 * 86_400 * 1_000_000
 
 
-def test_totals_of_very_many_realms_fit_a_row_and_stay_what_they_are(store: Store) -> None:
+def test_totals_of_very_many_realms_fit_a_row_and_stay_correct(store: Store) -> None:
     counts = {f"realm-{number}#{number:016x}": {f"type-{n}": Counts(purged=1) for n in range(15)} for number in range(1_000)}
     runs = Runs(store.backend, store.clock)
     with runs.run("sweep") as run:

@@ -89,7 +89,7 @@ def test_changes_in_any_order_twice_and_known_already_make_the_same_set(tmp_path
     assert increment(state, changes) is None
 
 
-def test_what_does_not_follow_the_set_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+def test_changes_that_do_not_follow_the_set_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
     realm, store = new_realm(), RetainedStore(tmp_path, REALM)
     for _ in range(3):
         realm.write()

@@ -25,14 +25,14 @@ def test_a_local_session_stays_on_this_machine(master: str) -> None:
 
 
 @pytest.mark.parametrize("master", ["spark://h:7077", "yarn", "k8s://https://h", "local-cluster[2,1,1024]"])
-def test_a_cluster_is_not_told_where_to_bind(master: str) -> None:
+def test_a_cluster_chooses_its_own_bind_address(master: str) -> None:
     conf = session_conf(SparkOptions(master=master))
     assert not is_local(master)
     assert "spark.driver.host" not in conf and "spark.sql.shuffle.partitions" not in conf
     assert conf["spark.executorEnv.PYTHONSAFEPATH"] == "1"
 
 
-def test_what_the_user_sets_wins() -> None:
+def test_settings_of_the_user_win() -> None:
     given = parse_conf("spark.driver.host=other spark.executor.extraJavaOptions='-Xss4m -ea'")
     conf = session_conf(SparkOptions(jars=("a.jar", "b.jar"), conf=given))
     assert conf["spark.driver.host"] == "other" and conf["spark.jars"] == "a.jar,b.jar"
@@ -52,13 +52,13 @@ def test_a_master_that_does_not_answer_is_named_at_once() -> None:
         require_master(elsewhere)
 
 
-def test_a_missing_java_is_said_plainly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_java_is_reported_plainly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(MissingDependency, match="Install Java 17"):
         spark_options(load_settings({}, {}))
 
 
-def test_a_java_that_spark_does_not_run_on_is_said_plainly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_unsupported_java_is_reported_plainly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
@@ -68,7 +68,7 @@ def test_a_java_that_spark_does_not_run_on_is_said_plainly(monkeypatch: pytest.M
         spark_options(load_settings({}, {}))
 
 
-def test_a_missing_pyspark_is_said_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_pyspark_is_reported_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
     from headwater.streaming.spark import session
 
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
@@ -76,7 +76,7 @@ def test_a_missing_pyspark_is_said_plainly(monkeypatch: pytest.MonkeyPatch) -> N
         session.spark_session()
 
 
-def test_what_is_shipped_works_without_the_checkout(tmp_path: Path) -> None:
+def test_the_shipped_package_works_without_the_checkout(tmp_path: Path) -> None:
     """Only the zip and the installed dependencies: modules, the Avro schema and the entry points of the backends."""
     package = write_package_zip(tmp_path)
     names = zipfile.ZipFile(package).namelist()

@@ -92,7 +92,7 @@ def test_nothing_starts_after_a_stop(engine: Headwater) -> None:
     assert (parts.updated, parts.ran, app.status.state) == ([], 0, "stopping")
 
 
-def test_a_store_that_is_away_costs_a_round_and_no_more(engine: Headwater) -> None:
+def test_an_unavailable_store_fails_one_round_and_no_more(engine: Headwater) -> None:
     parts = Parts(engine)
     app = parts.app()
 
@@ -104,7 +104,7 @@ def test_a_store_that_is_away_costs_a_round_and_no_more(engine: Headwater) -> No
     assert app.status.rounds == 0 and parts.updated == [] and app.status.failures == ["away"]
 
 
-def test_a_task_that_failed_comes_back_before_its_cadence_is_over(engine: Headwater) -> None:
+def test_a_failed_task_is_retried_before_its_cadence_is_over(engine: Headwater) -> None:
     parts = Parts(engine)
     app = parts.app()
     app._parts = app._parts._replace(tasks={"task": Task(3_600.0, lambda: ["busy"])})
@@ -114,7 +114,7 @@ def test_a_task_that_failed_comes_back_before_its_cadence_is_over(engine: Headwa
     assert 0 < ScheduleTurns(store.backend, store.clock, 3_600.0, key="task").take() <= COME_BACK_SECONDS
 
 
-def test_an_error_that_nobody_expected_ends_neither_the_tasks_nor_the_realms(engine: Headwater) -> None:
+def test_an_unexpected_error_ends_neither_tasks_nor_realms(engine: Headwater) -> None:
     parts = Parts(engine)
 
     def broken(instance: str) -> Updated:
@@ -166,7 +166,7 @@ def test_a_long_task_delays_no_set_and_a_slow_realm_no_other(engine: Headwater) 
     assert not running.is_alive() and parts.updated.count("a") == 1
 
 
-def test_a_stream_whose_spark_has_ended_says_so_and_ends(engine: Headwater) -> None:
+def test_a_stream_whose_spark_has_ended_reports_it_and_ends(engine: Headwater) -> None:
     app = Parts(engine).app()
     app._parts = app._parts._replace(engine_failure=lambda: "gone.")
     assert app.run() == "gone."

@@ -132,7 +132,7 @@ def test_a_sweep_that_is_superseded_between_two_batches_deletes_no_more(
     realm.check_states()
 
 
-def test_a_worker_that_has_nothing_but_the_plan_asks_the_store_before_each_batch(
+def test_a_worker_that_has_only_the_plan_checks_the_store_before_each_batch(
     realm: Maintained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sweep_task, "DELETE_BATCH_ROWS", 2)
@@ -205,7 +205,7 @@ def test_a_purge_that_is_superseded_between_two_pointers_removes_no_more(lake: L
 
 
 @pytest.mark.parametrize("removed_before", [0, 1])
-def test_a_pointer_that_was_about_to_go_when_an_export_took_over_stays(lake: Lake, removed_before: int) -> None:
+def test_a_pointer_about_to_be_removed_when_an_export_took_over_stays(lake: Lake, removed_before: int) -> None:
     dropped(lake)
     backend, clock = lake.store.backend, lake.store.clock
     assert isinstance(backend, FaultyBackend)

@@ -82,7 +82,7 @@ def test_after_a_sweep_exactly_what_the_kept_states_reach_is_there(
     assert purged > 0  # a short history may have nothing that may go yet
 
 
-def test_what_is_younger_than_the_grace_stays_and_goes_next_time(realm: Maintained) -> None:
+def test_files_younger_than_the_grace_stay_until_a_later_sweep(realm: Maintained) -> None:
     realm.write()
     orphan = realm.orphan()
     realm.clock.move(2 * HOUR)
@@ -207,19 +207,19 @@ def test_a_type_that_no_identifier_covers_is_never_purged(realm: Maintained) -> 
     assert {owned, orphan} <= realm.ids()
 
 
-def test_a_type_that_nobody_registered_is_never_purged(realm: Maintained) -> None:
+def test_an_unregistered_type_is_never_purged(realm: Maintained) -> None:
     _, owned, orphan = with_memos(realm, Life.OWNED)
     realm.sweep(identifiers=Identifiers(of_objects=[MemoIdentifier()]))
     assert {owned, orphan} <= realm.ids()
 
 
-def test_an_owned_object_goes_with_its_parent(realm: Maintained) -> None:
+def test_an_owned_object_is_swept_with_its_parent(realm: Maintained) -> None:
     types, owned, orphan = with_memos(realm, Life.OWNED)
     realm.sweep(identifiers=Identifiers(of_objects=[MemoIdentifier()], types=types))
     assert owned in realm.ids() and orphan not in realm.ids()
 
 
-def test_a_set_that_knows_logs_alone_purges_nothing_else(realm: Maintained) -> None:
+def test_a_set_that_covers_only_logs_purges_nothing_else(realm: Maintained) -> None:
     """As a streamed set does: Changes tell nothing of what plug-ins own."""
     types, owned, orphan = with_memos(realm, Life.OWNED)
     lost = realm.orphan()
@@ -276,7 +276,7 @@ def test_a_retained_set_of_another_history_deletes_nothing_however_far_it_reache
     assert realm.ids() == before
 
 
-def test_a_retained_set_that_was_read_on_behind_the_fence_may_be_swept_by(realm: Maintained) -> None:
+def test_a_retained_set_that_continues_after_the_fence_may_be_used_for_a_sweep(realm: Maintained) -> None:
     class ReadOn:
         def retained(self, fenced: FencedRealm) -> Retained:
             for _ in range(20):

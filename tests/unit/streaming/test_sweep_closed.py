@@ -53,7 +53,7 @@ def test_a_closed_realm_is_swept_keeps_its_states_and_stays_closed(realm: Mainta
         realm.write()
 
 
-def test_what_is_written_after_a_closed_realm_was_swept_is_newer_than_the_sweep_by_any_clock() -> None:
+def test_a_write_after_the_sweep_of_a_closed_realm_is_newer_than_the_sweep_by_any_clock() -> None:
     clock, behind = ManualClock(), ManualClock()
     backend = MemoryBackend(MemoryStore())
     backend.create_schema()

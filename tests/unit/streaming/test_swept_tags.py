@@ -61,7 +61,7 @@ def test_a_tag_outlives_its_branch_and_what_only_it_kept_goes_with_it(realm: Mai
     assert not kept & realm.ids()
 
 
-def test_a_branch_made_of_a_tag_after_its_history_is_gone_is_whole(realm: Maintained) -> None:
+def test_a_branch_created_from_a_tag_after_its_history_expired_is_complete(realm: Maintained) -> None:
     cut_and_sweep(realm)
     realm.move_to(DEV, Kind.CREATE, realm.logs[TAG][-1])
     realm.write(DEV, 4)

@@ -72,7 +72,7 @@ def extra_parts(store: Store, instance: str) -> int:
     return sum(part > 0 for _, part in object_rows(store.backend, instance))
 
 
-def test_a_low_level_export_brings_garbage_and_mutable_rows_too(realm: Maintained, copied: Store, tmp_path: Path) -> None:
+def test_a_low_level_export_includes_garbage_and_mutable_rows(realm: Maintained, copied: Store, tmp_path: Path) -> None:
     orphan = realm.orphan()
     Subscriptions(realm.kernel).create("nightly", SubscriptionRecord({}))
     report = load(copied, export(realm.store, tmp_path, low_level=True).file)
@@ -90,7 +90,7 @@ def test_a_low_level_export_brings_garbage_and_mutable_rows_too(realm: Maintaine
 @given(
     seed=st.integers(0, 2**32), steps=st.integers(0, 30), keep=st.integers(1, 12), low_level=st.booleans(), big=st.booleans()
 )
-def test_any_history_comes_out_as_it_went_in(
+def test_any_history_survives_an_export_and_import(
     tmp_path_factory: pytest.TempPathFactory, seed: int, steps: int, keep: int, low_level: bool, big: bool
 ) -> None:
     with pytest.MonkeyPatch.context() as small:
@@ -113,7 +113,7 @@ def test_any_history_comes_out_as_it_went_in(
         check_same(realm.store, realm.realm, copied, report, garbage_too=low_level)
 
 
-def test_a_copy_of_a_copy_is_the_same_and_knows_where_it_came_from(realm: Maintained, copied: Store, tmp_path: Path) -> None:
+def test_a_copy_of_a_copy_is_identical_and_names_its_origin(realm: Maintained, copied: Store, tmp_path: Path) -> None:
     first = load(copied, export(realm.store, tmp_path).file)
     record = read_import(copied.backend, first.instance)
     assert record is not None and record.instance == realm.realm
@@ -183,7 +183,7 @@ def test_new_ids_are_waited_for_until_they_are_later_than_those_of_the_file(real
 
 
 @pytest.mark.parametrize("secrets", [False, True])
-def test_hashes_of_secrets_go_with_a_realm_only_if_that_is_asked_for(
+def test_hashes_of_secrets_are_exported_only_on_request(
     realm: Maintained, copied: Store, tmp_path: Path, secrets: bool
 ) -> None:
     kept = realm.backend.list_mutable(realm.realm, SECRET_TYPE)

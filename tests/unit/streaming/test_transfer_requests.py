@@ -46,7 +46,7 @@ def forget_history(store: Store, instance: str) -> None:
 
 
 @pytest.mark.parametrize("low_level", [False, True])
-def test_what_was_committed_behind_the_cut_is_committed_in_the_copy_when_it_is_sent_again(
+def test_a_request_committed_after_the_cut_is_committed_in_the_copy_when_it_is_repeated(
     realm: Maintained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, low_level: bool
 ) -> None:
     """Its number comes again in the copy, as another entry, which then expires."""
@@ -71,7 +71,7 @@ def test_what_was_committed_behind_the_cut_is_committed_in_the_copy_when_it_is_s
     assert not again.replayed and request_ids(whole_log(cold, MAIN))[-1] == "mine"
 
 
-def test_what_was_committed_before_the_cut_stays_known_though_its_history_expires_in_the_copy(
+def test_a_request_committed_before_the_cut_stays_known_after_its_history_expires_in_the_copy(
     realm: Maintained, tmp_path: Path
 ) -> None:
     landed = realm.lanes.landed(MAIN, keyed())
@@ -91,7 +91,7 @@ class InTwoSteps(MemoryBackend):
 
 
 @pytest.mark.parametrize("low_level", [False, True])
-def test_a_row_that_proves_nothing_where_it_comes_from_proves_nothing_in_the_copy(tmp_path: Path, low_level: bool) -> None:
+def test_a_request_row_without_its_entry_in_the_source_proves_nothing_in_the_copy(tmp_path: Path, low_level: bool) -> None:
     backend = InTwoSteps(memory_backend().store)
     realm = new_realm(backend, ManualClock())
     landed = realm.write()

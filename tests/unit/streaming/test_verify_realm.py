@@ -33,7 +33,7 @@ def test_a_whole_realm_holds_and_its_garbage_is_counted() -> None:
     assert verified(realm).unreached == before.unreached + 1
 
 
-def test_every_content_that_is_gone_is_counted_and_the_first_are_named() -> None:
+def test_every_missing_content_is_counted_and_the_first_are_named() -> None:
     realm = realm_with_history()
     reachable = realm.reachable()
     gone = [row for row in realm.rows() if row.type == "content" and row.id in reachable]
@@ -43,7 +43,7 @@ def test_every_content_that_is_gone_is_counted_and_the_first_are_named() -> None
     assert report.missing == sorted(row.id for row in gone)[:SAMPLE_IDS]
 
 
-def test_what_was_seen_takes_one_bit_for_each_object() -> None:
+def test_the_set_of_seen_objects_uses_one_bit_per_object() -> None:
     realm = realm_with_history()
     ids = IdCollector()
     ids.add(range(1, 400_001))

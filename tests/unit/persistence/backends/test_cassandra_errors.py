@@ -132,7 +132,7 @@ def test_a_bug_in_a_read_is_not_a_failure_of_the_store() -> None:
         (OperationTimedOut(), StoreUnavailable),
     ],
 )
-def test_a_failed_connect_says_why_in_one_line(error: Exception, expected: type[HeadwaterError]) -> None:
+def test_a_failed_connection_gives_the_reason_in_one_line(error: Exception, expected: type[HeadwaterError]) -> None:
     fault = connect_fault(error, WHERE)
     assert type(fault) is expected
     assert WHERE in str(fault)

@@ -18,7 +18,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 @given(TEXT, TEXT)
-def test_a_prefix_ends_just_behind_all_that_begin_with_it(prefix: str, text: str) -> None:
+def test_a_prefix_range_ends_right_after_its_last_key(prefix: str, text: str) -> None:
     end = end_of_prefix(prefix)
     assert (prefix <= text and (end is None or text < end)) == text.startswith(prefix)
 
@@ -80,13 +80,13 @@ def test_good_settings_have_no_weakness() -> None:
         ("durable_writes", "false"),
     ],
 )
-def test_each_weak_setting_is_named_with_what_to_do(setting: str, value: str) -> None:
+def test_each_weak_setting_is_named_with_its_remedy(setting: str, value: str) -> None:
     (weakness,) = weaknesses(GOOD | {setting: value})
     assert setting in weakness
     assert "set it to" in weakness
 
 
-def test_periodic_sync_is_called_what_it_is() -> None:
+def test_periodic_sync_is_reported_as_not_durable() -> None:
     (weakness,) = weaknesses(GOOD | {"commitlog_sync": "periodic"})
     assert "lost" in weakness
     assert "kill -9" in weakness

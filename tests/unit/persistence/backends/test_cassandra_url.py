@@ -13,7 +13,7 @@ def test_a_short_url_has_defaults_for_one_node() -> None:
     assert parse_url("cassandra://db/lake").hosts == [("db", 9042)]
 
 
-def test_a_long_url_says_it_all() -> None:
+def test_a_url_may_name_every_option() -> None:
     url = "cassandra://us%40er:p%3Aw@a:1,b,[::1]:2/lake?consistency=local&datacenter=dc1&replication=3&timeout=2.5"
     assert parse_url(url) == CassandraOptions(
         hosts=[("a", 1), ("b", 9042), ("::1", 2)],
@@ -33,7 +33,7 @@ def test_the_password_may_come_from_the_environment(monkeypatch: pytest.MonkeyPa
     assert parse_url("cassandra://me:inside@db/lake").password == "inside"
 
 
-def test_where_a_store_is_does_not_tell_the_password() -> None:
+def test_the_location_of_a_store_does_not_contain_the_password() -> None:
     assert parse_url("cassandra://me:secret@db/lake").where == "cassandra://db:9042/lake"
 
 

@@ -143,7 +143,7 @@ def test_a_deciding_read_waits_for_the_writer_of_another_process(tmp_path: Path)
     backend.close()
 
 
-def test_a_commit_that_meets_the_end_of_the_disk_is_never_reported_as_done(tmp_path: Path) -> None:
+def test_a_commit_that_fills_the_disk_is_never_reported_as_done(tmp_path: Path) -> None:
     """A limit of the file size stands for a full disk; the store must still be whole and continue afterwards."""
     url = url_of(tmp_path / "store.db")
     backend = open_sqlite(url)

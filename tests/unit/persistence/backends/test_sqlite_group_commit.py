@@ -113,7 +113,7 @@ def test_a_group_is_bounded(writer: Writer) -> None:
     assert writer.opened[0].commits == 2
 
 
-def test_a_write_that_fails_takes_no_other_with_it(writer: Writer) -> None:
+def test_a_write_that_fails_fails_alone(writer: Writer) -> None:
     group = GroupCommit(writer)
     insert(group, 5)
     outcomes = run_together(group, list(range(10)))
@@ -123,7 +123,7 @@ def test_a_write_that_fails_takes_no_other_with_it(writer: Writer) -> None:
     assert writer.opened[0].commits == 2
 
 
-def test_a_commit_that_fails_is_unknown_to_all_who_were_in_it(writer: Writer) -> None:
+def test_a_commit_that_fails_is_unknown_to_every_request_in_it(writer: Writer) -> None:
     group = GroupCommit(writer)
     insert(group, 0)
     error = sqlite3.OperationalError("disk I/O error")

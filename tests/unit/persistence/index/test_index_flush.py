@@ -116,7 +116,7 @@ def test_the_longest_keys_still_fit_rows_and_levels() -> None:
     assert max(len(row.payload) for row in store.rows.values()) < ROW_BYTES_MAX / 4
 
 
-def test_a_tail_of_twenty_thousand_keys_is_one_flush_that_writes_no_more_than_it_has_to() -> None:
+def test_a_tail_of_twenty_thousand_keys_is_one_minimal_flush() -> None:
     store = IndexRows()
     root = flush_into(store, IndexRoot(), {table_key(n): IndexValue(n + 1, 1) for n in range(60_000)}, GEOMETRY).root
     before = store.bytes_written
