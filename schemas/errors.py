@@ -21,6 +21,7 @@ HeadwaterError
 │   ├── RealmNotFound
 │   ├── PointerNotFound
 │   │   └── PointerPurged         410  its catalog was purged; says where its log ended
+│   ├── HistoryForgotten      410  a dropped table whose history an operator gave up: its files are deleted
 │   ├── CatalogNotFound
 │   ├── ReferenceNotFound             no such branch, tag or commit
 │   ├── NamespaceNotFound
@@ -293,6 +294,13 @@ class PointerPurged(PointerNotFound):
     code = "POINTER_PURGED"
     http_status = 410
     grpc_status = "NOT_FOUND"
+
+
+class HistoryForgotten(NotFound):
+    """`facts["key"]` lists the elements of the key."""
+
+    code = "HISTORY_FORGOTTEN"
+    http_status = 410
 
 
 class CatalogNotFound(NotFound):

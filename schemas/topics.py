@@ -12,7 +12,7 @@ import re
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9._-]")
 """What Kafka's alphabet for topics lacks: of a realm instance, the sign before its creation id."""
-_OF_TABLES = re.compile(r"catalogs|immediate-tasks|cat/\d+/(?:heads|tags)/.+", re.DOTALL)
+_OF_TABLES = re.compile(r"catalogs|immediate-tasks|forgotten-tables|cat/\d+/(?:heads|tags)/.+", re.DOTALL)
 
 
 def topic_stem(realm: str) -> str:

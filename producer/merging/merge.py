@@ -22,6 +22,7 @@ from headwater.producer.commits.catalog_commit import require_branch
 from headwater.producer.commits.commit_gate import require_files_stay
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
 from headwater.producer.commits.owned_paths import require_own_merge
+from headwater.producer.forgotten_tables import require_none_forgotten
 from headwater.producer.merging.ancestry import SharedHistory, shared_history
 from headwater.producer.merging.apply_changes import (
     AppliedChanges,
@@ -177,6 +178,7 @@ class MergeRequest:
         resolved = self._rules.resolved_by_caller(preview.applied.operations)
         require_own_merge(self._kernel, draft, preview.applied.operations, resolved)
         require_files_stay(self._kernel, draft, resolved)
+        require_none_forgotten(self._kernel, preview.applied.operations)
         brought = self._prepared.shared.brought
         origin = next((place for place in brought or () if place.commit == self._source.commit), place_of(self._source))
         return Plan(

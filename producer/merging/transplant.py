@@ -16,6 +16,7 @@ from headwater.producer.commits.catalog_commit import require_branch
 from headwater.producer.commits.commit_gate import require_files_stay
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
 from headwater.producer.commits.owned_paths import require_own_merge
+from headwater.producer.forgotten_tables import require_none_forgotten
 from headwater.producer.merging.apply_changes import (
     AppliedChanges,
     MergeRules,
@@ -101,6 +102,7 @@ class TransplantRequest:
                 resolved = self._rules.resolved_by_caller(applied.operations)
                 require_own_merge(self._kernel, draft, applied.operations, resolved)
                 require_files_stay(self._kernel, draft, resolved)
+                require_none_forgotten(self._kernel, applied.operations)
                 yield self._entry(commit, applied)
 
     def preview(self, draft: Draft) -> list[AppliedChanges]:

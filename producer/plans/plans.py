@@ -14,6 +14,7 @@ from headwater.persistence.coordination.cas_rows import cas_row, delete_row, nex
 from headwater.persistence.coordination.claimed_removals import FLOOR_CLAIM, SNAPSHOT_CLAIM, claimed
 from headwater.persistence.rows import MutableRow
 from headwater.persistence.store import RealmKernel
+from headwater.producer.forgotten_tables import ForgottenTables, history_forgotten
 from headwater.producer.plans.plan_counts import PlanCounts
 from headwater.producer.plans.plan_rows import PLAN_TYPE, PinnedEntry, Plan, PlanInput, PlanOptions, live_plans, plan_of
 from headwater.schemas.errors import InvalidInput, OutcomeUnknown, PlanNotFound, SnapshotExpired
@@ -125,6 +126,10 @@ class Plans:
                     field="inputs",
                     remedy="Plan on a newer snapshot.",
                 )
+        forgotten = {table.content_id for table in ForgottenTables(self._kernel).all()}
+        for one in plan.inputs:
+            if one.content_id in forgotten:
+                raise history_forgotten(one.key)
 
     def _going(self, content_id: str) -> frozenset[int]:
         return claimed(self._backend, self._kernel.realm, self._clock, SNAPSHOT_CLAIM, content_id)

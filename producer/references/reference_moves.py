@@ -21,6 +21,7 @@ from headwater.persistence.store import RealmKernel
 from headwater.producer.commits.catalog_commit import require_live
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
 from headwater.producer.commits.conflicts import conflict_error, unexpected_hash
+from headwater.producer.forgotten_tables import require_remembered
 from headwater.producer.history.lineage import FLOOR_OF_NOTHING, Lineage
 from headwater.schemas.change import Kind
 from headwater.schemas.entry_ids import EMPTY, parse_id
@@ -169,6 +170,8 @@ def checked_base(kernel: RealmKernel, target: LogRecord) -> BaseState | None:
         raise Lineage(kernel).expired(target, floor)
     if not has_entry(kernel.walk, row, target.entry.seq, target.entry_id):
         raise lost_base(target)
+    if row.seq != target.entry.seq:  # what a head holds is in use
+        require_remembered(kernel, target)
     return base_state(target)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import rich_click as click
 
+from headwater.cli.maintenance.maintain_file_tasks import tasks_command
 from headwater.cli.maintenance.maintain_follow_files import follow_command
 from headwater.cli.maintenance.maintain_output import (
     Amount,
@@ -126,9 +127,10 @@ def verify(settings: Settings, realms: Sequence[str], json_output: bool) -> None
         print_json({"holds": all(it.holds for it in reports), "realms": reports})
     else:
         labels = realm_labels(it.realm for it in reports)
-        columns = ["realm", "contents", "files", "listed", "looked up", "missing", "unreadable"]
+        columns = ["realm", "contents", "files", "listed", "looked up", "missing", "unreadable", "given up"]
         rows = [
-            (labels[it.realm], it.contents, it.files, it.listed, it.looked_for, it.missing, it.unreadable) for it in reports
+            (labels[it.realm], it.contents, it.files, it.listed, it.looked_for, it.missing, it.unreadable, it.forgotten)
+            for it in reports
         ]
         print_table(columns, rows)
     failed_if([f"{it.realm}: {line}" for it in reports for line in it.damage])
@@ -275,81 +277,6 @@ def sweep(
     failed_if([*refused, *unfinished, *report.damage, *(line for it in report.roots for line in it.damage)])
 
 
-@files.command()
-@click.option("--run", "run_them", is_flag=True, help="Delete the files of tables that nothing holds any more.")
-@click.option("--registered", is_flag=True, help="Also of tables that were registered. Default: the setting purge_registered.")
-@limits
-@dry_run
-@supersede
-@as_json
-@click.pass_obj
-def tasks(
-    settings: Settings,
-    run_them: bool,
-    registered: bool,
-    batch: int | None,
-    files_per_second: float | None,
-    batches_per_second: float | None,
-    dry_run: bool,
-    supersede: str | None,
-    json_output: bool,
-) -> None:
-    """Show the tables that were dropped with PURGE and what their files wait for; with --run, delete those that nothing needs.
-
-    Exit code 1 means that files could not be deleted.
-    """
-    from headwater.persistence.realms.realm_states import RealmStatus
-    from headwater.producer.immediate_tasks import ImmediateTasks
-    from headwater.streaming.files.sweep.file_sweep import FILES_LEASE, LEASE_SECONDS
-    from headwater.streaming.files.tasks.task_purge import TaskPurge, TaskReport
-    from headwater.streaming.runs.realm_sets import all_realms
-    from headwater.streaming.runs.runs import Runs
-    from headwater.wiring.maintenance import task_options
-
-    options = with_options(
-        task_options(settings),
-        batch_size=batch,
-        files_per_second=files_per_second,
-        batches_per_second=batches_per_second,
-        registered=registered or None,
-        dry_run=dry_run,
-    )
-    failures: list[str] = []
-    with the_store(settings) as store, progress_bar() as bar:
-        if run_them or dry_run:
-            runs = Runs(store.backend, store.clock, lease_seconds=LEASE_SECONDS, lease_key=FILES_LEASE)
-            with runs.run("files-purge", dry_run=dry_run, supersede=supersede) as run:
-                reports = TaskPurge(store, operations_of(settings), options, on_progress=bar.add).run(run)
-                failures = list(run.record.failures)
-        else:
-            active = [realm.instance for realm in all_realms(store) if realm.status is RealmStatus.ACTIVE]
-            found = ((realm, task) for realm in active for task in ImmediateTasks(store.kernel(realm)).all())
-            reports = [TaskReport(realm=realm, task=task) for realm, task in found]
-    if json_output:
-        print_json({"tasks": reports})
-    else:
-        labels = realm_labels(it.realm for it in reports)
-        columns = ["realm", "table", "state", "held by", "would be purged", "purged", "missing", "spared", "failed"]
-        rows = [
-            (
-                labels[it.realm],
-                ".".join(it.task.key),
-                it.task.state,
-                ", ".join(it.task.held_by),
-                it.would_purge,
-                it.task.purged,
-                it.task.missing,
-                it.task.spared,
-                it.task.failed,
-            )
-            for it in reports
-        ]
-        print_table(columns, rows)
-        if dry_run:
-            print_file_groups(group for it in reports for group in it.sample)
-    failed_if(failures)
-
-
 def _filter(like: str | None, older_than: float | None) -> FileFilter:
     from headwater.persistence.clock import SystemClock
     from headwater.streaming.files.filters import EVERY_FILE, matching, modified_before
@@ -382,5 +309,6 @@ def _show(found: Iterable[tuple[FileKind, int | None, str, msgspec.Struct]], lis
 files.add_command(purge_command)
 files.add_command(undo_command)
 files.add_command(follow_command)
+files.add_command(tasks_command)
 
 COMMANDS = [files]

@@ -22,7 +22,9 @@ from headwater.producer.commits.catalog_commit import CatalogCommit
 from headwater.producer.commits.commit_meta import CommitMeta
 from headwater.producer.commits.operations import CatalogOperation
 from headwater.producer.content.snapshots import PAGE_KEYS_MAX, ContentEntry, Snapshots
+from headwater.producer.forgotten_tables import ForgottenTables, history_forgotten
 from headwater.producer.pointer_names import branch_pointer
+from headwater.producer.references.reference_specs import parse_reference_spec
 from headwater.producer.references.references import References
 from headwater.schemas.change import Change, KeyPath
 from headwater.schemas.errors import (
@@ -244,6 +246,7 @@ class LakeBranch:
 
     def load_metadata(self, key: KeyPath, location: str) -> MetadataFile:
         """The metadata of the table or view at the key with this location."""
+        self._require_remembered(key)
         files = self.files_at(key, location)
         if files is not self.metadata:
             return files.load(location)
@@ -253,8 +256,19 @@ class LakeBranch:
         """⚠ Not from memory alone: for answers to readers, who need the file itself next."""
         files = self.files_at(key, location)
         if files.kept(location) is not None:
+            self._require_remembered(key)
             return files.load_if_there(location)
         return self.load_metadata(key, location)
+
+    def _require_remembered(self, key: KeyPath) -> None:
+        """`HistoryForgotten` if this is a state of the past, and the history of its table was given up."""
+        spec = parse_reference_spec(self.reference)
+        if spec.commit is None and not spec.steps:
+            return
+        forgotten = {table.content_id for table in ForgottenTables(self.kernel).all() if key in table.keys}
+        found = self.state().get(key) if forgotten else None
+        if found is not None and found.content_id in forgotten:
+            raise history_forgotten(key)
 
     def _content_object(self, key: KeyPath) -> int | None:
         return self._snapshots.content_object(self._references.resolve(self.reference).logged, key)

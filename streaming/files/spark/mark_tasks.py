@@ -100,7 +100,7 @@ def finding_contents(url: str, realm: str, spans: Mapping[str, Span], tasks: Seq
     return found
 
 
-def reading_contents(url: str, realm: str, spans: Mapping[str, Span], salt: bytes) -> Task:
+def reading_contents(url: str, realm: str, spans: Mapping[str, Span], forgotten: frozenset[int], salt: bytes) -> Task:
     """Takes content ids; yields the contents with files."""
 
     def read(batches: Batches) -> Batches:
@@ -109,7 +109,7 @@ def reading_contents(url: str, realm: str, spans: Mapping[str, Span], salt: byte
             for batch in batches:
                 rows = [
                     (*content, range_of(content.location, salt)[0])
-                    for content in contents_of(backend, realm, spans, batch.column(0).to_pylist())
+                    for content in contents_of(backend, realm, spans, batch.column(0).to_pylist(), forgotten)
                 ]
                 yield batch_of(rows, CONTENT_ARROW)
         finally:

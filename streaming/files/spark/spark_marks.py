@@ -16,6 +16,7 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as sql
 
 from headwater.schemas.errors import InvalidInput, MaintenanceRefused
+from headwater.streaming.files.marks.forgotten_contents import forgotten_contents
 from headwater.streaming.files.spark.mark_tasks import (
     BROKEN,
     CONTENT_DDL,
@@ -112,11 +113,12 @@ class SparkMarks:
 
     def add(self, realm: str, spans: Mapping[str, Span]) -> None:
         with typed_errors():
-            found = self._new_contents(realm, reference_spans(spans))
+            forgotten = forgotten_contents(self.work.store.backend, realm, spans)
+            found = self._new_contents(realm, reference_spans(spans), forgotten)
             if found is not None:
                 self._mark(*found)
 
-    def _new_contents(self, realm: str, spans: Mapping[str, Span]) -> tuple[DataFrame, int] | None:
+    def _new_contents(self, realm: str, spans: Mapping[str, Span], forgotten: frozenset[int]) -> tuple[DataFrame, int] | None:
         """Those that no earlier call has marked, and how many."""
         shares = walk_shares(spans, ENTRIES_PER_TASK)
         if not shares:
@@ -133,7 +135,7 @@ class SparkMarks:
         if not count:
             return None
         spread = ids.repartition(math.ceil(count / CONTENTS_PER_SHARE))
-        return spread.mapInArrow(reading_contents(url, realm, spans, self.work.salt), CONTENT_DDL).distinct(), count
+        return spread.mapInArrow(reading_contents(url, realm, spans, forgotten, self.work.salt), CONTENT_DDL).distinct(), count
 
     def _mark(self, contents: DataFrame, count: int) -> None:
         spread = contents.repartition(self._tasks(count / CONTENTS_PER_TASK), "shard")

@@ -24,6 +24,7 @@ from headwater.streaming.files.formats.reading import Fault, MetadataReader, Mod
 from headwater.streaming.files.kinds import FoundFile
 from headwater.streaming.files.marks.below_roots import BelowRoots, is_below_any
 from headwater.streaming.files.marks.content_marks import ContentMarking, ContentMarks, MarkedManifest
+from headwater.streaming.files.marks.forgotten_contents import forgotten_contents
 from headwater.streaming.files.marks.manifest_cache import ManifestCache
 from headwater.streaming.files.marks.manifest_marks import ManifestMarks, mark_manifest, unpacked
 from headwater.streaming.files.marks.reach import touched
@@ -150,9 +151,12 @@ class LiveFiles:
         safeguards: FileSafeguards,
         threads: int = 1,
         cache: ManifestCache | None = None,
+        forgotten: Mapping[str, Collection[int]] | None = None,
     ) -> None:
+        """`forgotten` are versions by realm whose history is being given up, beside those whose history was."""
         self._roots = tuple(roots)
         """Places of the roots."""
+        self._forgotten = forgotten or {}
         self._salt = salt
         self._safeguards = safeguards
         self._threads = threads
@@ -176,7 +180,9 @@ class LiveFiles:
     def add(self, backend: Backend, realm: str, spans: Mapping[str, Span]) -> None:
         fresh = FingerprintCollector() if self._ids is None else self._ids
         try:
-            new = (content for content in retained_contents(backend, realm, spans) if content not in self._contents)
+            forgotten = {*forgotten_contents(backend, realm, spans), *self._forgotten.get(realm, ())}
+            found = retained_contents(backend, realm, spans, forgotten)
+            new = (content for content in found if content not in self._contents)
             with closing(in_parallel(self._reading.marks, new, self._threads)) as read:
                 for content, marks in read:
                     self._add(marks, fresh)

@@ -6,13 +6,14 @@ Retained are the states from each pointer's floor to its head, including those o
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.log.log_entry import CONTENT, Content
 from headwater.producer.content.content_types import DELTA_TABLE, ICEBERG_TABLE, ICEBERG_VIEW, NAMESPACE, UDF
 from headwater.producer.pointer_names import parse_reference_pointer
+from headwater.streaming.files.marks.forgotten_contents import forgotten_contents
 from headwater.streaming.files.operations import DELTA_TABLE as DELTA_FILES
 from headwater.streaming.files.operations import TABLE, VIEW
 from headwater.streaming.reachability.id_set import IdCollector, IdSet
@@ -45,13 +46,17 @@ class _ContentIds:
         self.collector.add((object_id,))
 
 
-def retained_contents(backend: Backend, realm: str, spans: Mapping[str, Span]) -> Iterator[ContentFiles]:
+def retained_contents(
+    backend: Backend, realm: str, spans: Mapping[str, Span], forgotten: Container[int] | None = None
+) -> Iterator[ContentFiles]:
     """`ObjectNotFound` if a retained state misses an object: then what it needs is unknown. Only branches and tags hold
-    contents with files; the other pointers hold records."""
+    contents with files; the other pointers hold records. ⚠ `spans` include the pointer of forgotten tables, unless `forgotten`
+    says which they are."""
+    forgotten = forgotten_contents(backend, realm, spans) if forgotten is None else forgotten
     spans = reference_spans(spans)
     ids = _ContentIds()
     Identifiers(of_objects=[ids]).retained(backend, realm, spans)
-    yield from contents_of(backend, realm, spans, ids.collector.finish())
+    yield from contents_of(backend, realm, spans, ids.collector.finish(), forgotten)
 
 
 def reference_spans(spans: Mapping[str, Span]) -> dict[str, Span]:
@@ -69,11 +74,13 @@ def walk_shares(spans: Mapping[str, Span], entries_max: int) -> list[WalkShare]:
     return list(Identifiers(of_objects=[_ContentIds()]).shares(spans, entries_max))
 
 
-def contents_of(backend: Backend, realm: str, spans: Mapping[str, Span], ids: Iterable[int]) -> Iterator[ContentFiles]:
-    """The contents with files, each once."""
+def contents_of(
+    backend: Backend, realm: str, spans: Mapping[str, Span], ids: Iterable[int], forgotten: Container[int]
+) -> Iterator[ContentFiles]:
+    """The contents with files, each once, without the versions of forgotten tables, which are object ids as well."""
     objects = WalkedRealm(backend, realm, spans).objects
     seen: set[ContentFiles] = set()
-    rest = iter(ids)
+    rest = (one for one in ids if one not in forgotten)
     while batch := list(itertools.islice(rest, CONTENTS_PER_READ)):
         yield from _fresh(objects.fetch_many(CONTENT, batch).values(), seen)
 

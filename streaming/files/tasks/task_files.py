@@ -6,13 +6,13 @@ counts only if it lies below the claimed root as the root is spelled, on the sam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
 from headwater.producer.immediate_tasks import ImmediateTask
 from headwater.schemas.errors import FileMissing, HeadwaterError
-from headwater.streaming.files.formats.iceberg_tables import named_files, table_metadata
+from headwater.streaming.files.formats.iceberg_tables import SeenContainers, named_files, table_files, table_metadata
 from headwater.streaming.files.formats.reading import Fault, MetadataReader, Mode
 from headwater.streaming.files.kinds import FileKind, FileRef
 from headwater.streaming.files.operations import FileOperations
@@ -22,11 +22,15 @@ UNOWNED_KINDS = (FileKind.DATA, FileKind.POSITION_DELETES, FileKind.EQUALITY_DEL
 another table."""
 
 
-def files_of_table(operations: FileOperations, location: str, on_fault: Callable[[Fault], None]) -> list[FileRef]:
-    """Each file comes before the file that names it. Containers that are gone were finished by an earlier attempt."""
-    files = list(operations.identify(location, mode=Mode.LENIENT, on_fault=on_fault))
-    older = [file.location for file in files if file.kind is FileKind.METADATA_LOG]
-    return [*_replaced_statistics(operations, older, location), *files]
+def files_of_table(
+    operations: FileOperations, location: str, older: Sequence[str], on_fault: Callable[[Fault], None]
+) -> list[FileRef]:
+    """Each file comes before the file that names it. Containers that are gone were finished by an earlier attempt. `older` are
+    versions of the table that go with it."""
+    reader, seen = MetadataReader(operations.storages, Mode.LENIENT, on_fault), SeenContainers()
+    files = [file for one in (*older, location) for file in table_files(reader, one, seen)]
+    logged = [file.location for file in files if file.kind is FileKind.METADATA_LOG]
+    return [*_replaced_statistics(operations, list(dict.fromkeys(logged)), location), *files]
 
 
 def gives_up_no_data(operations: FileOperations, task: ImmediateTask) -> bool:

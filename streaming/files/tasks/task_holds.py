@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
@@ -10,6 +10,7 @@ from headwater.persistence.backend import Backend
 from headwater.producer.content.folding import fold
 from headwater.producer.immediate_tasks import ImmediateTask
 from headwater.producer.pointer_names import parse_reference_pointer
+from headwater.streaming.files.marks.forgotten_contents import forgotten_contents
 from headwater.streaming.files.sweep.retained_contents import retained_contents
 from headwater.streaming.reachability.retained_identifiers import Span
 
@@ -24,29 +25,39 @@ def held_by_history(backend: Backend, realm: str, task: ImmediateTask) -> str:
     return f"history of {_name(task.pointer)} before entry {task.drop_seq}"
 
 
-def holders(backend: Backend, spans: Mapping[str, Mapping[str, Span]], location: str) -> list[str]:
-    """The first few references of any realm that have this metadata file in a retained state."""
+def holders(
+    backend: Backend,
+    spans: Mapping[str, Mapping[str, Span]],
+    location: str,
+    forgotten: Mapping[str, Collection[int]] | None = None,
+) -> list[str]:
+    """The first few references of any realm that have this metadata file in a retained state. `forgotten` are versions by
+    realm whose history is being given up."""
     found: list[str] = []
-    for holder in _holders(backend, spans, fold(location)):
+    for holder in _holders(backend, spans, fold(location), forgotten or {}):
         found.append(holder)
         if len(found) == HOLDERS_TOLD_MAX:
             break
     return found
 
 
-def _holders(backend: Backend, spans: Mapping[str, Mapping[str, Span]], folded: str) -> Iterator[str]:
+def _holders(
+    backend: Backend, spans: Mapping[str, Mapping[str, Span]], folded: str, forgotten: Mapping[str, Collection[int]]
+) -> Iterator[str]:
     for realm, pointers in spans.items():
+        gone = {*forgotten_contents(backend, realm, pointers), *forgotten.get(realm, ())}
+
+        def has(pointer: str, span: Span, realm: str = realm, gone: Collection[int] = gone) -> bool:
+            contents = retained_contents(backend, realm, {pointer: span}, gone)
+            return any(fold(content.location) == folded for content in contents)
+
         for pointer, span in pointers.items():
             if parse_reference_pointer(pointer) is None:
                 continue
-            if _has(backend, realm, pointer, msgspec.structs.replace(span, floor=span.seq), folded):
+            if has(pointer, msgspec.structs.replace(span, floor=span.seq)):
                 yield _name(pointer)
-            elif _has(backend, realm, pointer, span, folded):
+            elif has(pointer, span):
                 yield f"history of {_name(pointer)}"
-
-
-def _has(backend: Backend, realm: str, pointer: str, span: Span, folded: str) -> bool:
-    return any(fold(content.location) == folded for content in retained_contents(backend, realm, {pointer: span}))
 
 
 def _name(pointer: str) -> str:

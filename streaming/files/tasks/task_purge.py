@@ -43,6 +43,7 @@ from headwater.streaming.files.sweep.file_safeguards import ALL_ON as FILES_ALL_
 from headwater.streaming.files.sweep.live_files import LiveFiles
 from headwater.streaming.files.sweep.roots import Root, RootRecord, Roots, closed_inside, is_below, roots_of
 from headwater.streaming.files.sweep.store_marks import REQUEST_SECONDS, fence_patiently, file_salt, markable_realms
+from headwater.streaming.files.tasks.forgetting import WAITING, Forgetting, NamedTask
 from headwater.streaming.files.tasks.task_files import UNOWNED_KINDS, files_of_table, gives_up_no_data
 from headwater.streaming.files.tasks.task_holds import held_by_history, holders
 from headwater.streaming.reachability.id_set import IdCollector, IdSet
@@ -70,6 +71,8 @@ class TaskSafeguards(msgspec.Struct, frozen=True, kw_only=True):
     reservations: bool = True
     unowned: bool = True
     registered: bool = True
+    forgetting: bool = True
+    """Whether what heads and readers hold keeps a table's history from being given up."""
 
 
 ALL_ON = TaskSafeguards()
@@ -82,6 +85,8 @@ class TaskPurgeOptions(msgspec.Struct, frozen=True, kw_only=True):
     wait_seconds: float = WAIT_SECONDS
     registered: bool = False
     """Also of tables that were registered by their metadata."""
+    forget: NamedTask | None = None
+    """Only this table, and without waiting for its history."""
     dry_run: bool = False
 
 
@@ -129,6 +134,9 @@ class TaskPurge:
         self._salt = file_salt(store)
         self._roots = Roots(store.backend, store.clock)
         self._claims = Claims(store, operations.storages)
+        self._forgetting = Forgetting(
+            store, self._options.forget, dry_run=self._options.dry_run, checks=safeguards.forgetting, at=at
+        )
         self._reports: list[TaskReport] = []
         self._counts: dict[str, Counts] = {}
         self._files: dict[str, FileCounts] = {}
@@ -155,22 +163,37 @@ class TaskPurge:
                 self._clock,
                 safeguards=FILES_ALL_ON,
                 cache=self._operations.manifest_cache(self._salt),
+                forgotten=self._forgetting.versions,
             )
             try:
                 _MarkedRun(self, run, live, roots).run(due)
             finally:
                 live.close()
 
+        for one in due:
+            if one.task.state in WAITING:  # nothing of it was deleted, so its history stays
+                self._forgetting.withdraw_unsettled(one.realm, one.task)
+
     def _due(self) -> list[_Due]:
         """The due tasks of the realms that can be written to."""
         oldest = self._clock.now_micros() - int(self._options.wait_seconds * MICROS)
         active = [realm.instance for realm in all_realms(self._store) if realm.status is RealmStatus.ACTIVE]
         held = [(realm, task) for realm in active for task in ImmediateTasks(self._store.kernel(realm)).held()]
+        if self._forgetting.is_asked:  # ⚠ alone: if its history stays after all, no other table was purged without it
+            held = [(realm, task) for realm, task in held if self._forgetting.is_named(realm, task)]
+            for _, task in held:
+                self._forgetting.require_due(task, self._options.wait_seconds)
         return [_Due(realm=realm, task=task) for realm, task in held if task.created_at <= oldest]
 
     def _waits_for_history(self, due: _Due) -> bool:
-        if not self._safeguards.history:
+        if not self._safeguards.history or self._forgetting.is_settled(due.realm, due.task):
             return False
+        if self._forgetting.is_named(due.realm, due.task):
+            if holders := self._forgetting.begin(due.realm, due.task):
+                self._hold(due, [f"{one}, so its history stays" for one in holders])
+            return bool(holders)
+        if due.task.state in WAITING:
+            self._forgetting.withdraw_unsettled(due.realm, due.task)
         holder = held_by_history(self._store.backend, due.realm, due.task)
         if holder:
             self._hold(due, [holder])
@@ -257,6 +280,7 @@ class _MarkedRun:
     def run(self, due: Sequence[_Due]) -> None:
         self._mark("mark", {one.realm for one in due})
         self._marked = self._live.finish()
+        due = [one for one in due if not self._keeps_history(one)]
         for root in [*self._roots, None]:
             group = [one for one in due if self._root_of(one) == root]
             if not group:
@@ -268,6 +292,15 @@ class _MarkedRun:
             except HeadwaterError as error:
                 for one in group:
                     self._interrupted(one, str(error))
+
+    def _keeps_history(self, due: _Due) -> bool:
+        """⚠ After the fence: a table that was to be forgotten and that somebody holds by now."""
+        if not self._purge._forgetting.is_named(due.realm, due.task):
+            return False
+        holders = self._purge._forgetting.check(due.realm, due.task, self._spans[due.realm])
+        if holders:
+            self._purge._hold(due, [f"{one}, so its history stays" for one in holders])
+        return bool(holders)
 
     def _interrupted(self, due: _Due, reason: str) -> None:
         due.files = []
@@ -317,6 +350,7 @@ class _MarkedRun:
             self._mark("second fence", {one.realm for one in ready})
             self._live.prove_cache()
             self._check_readable(root)
+            ready = [one for one in ready if not self._keeps_history(one)]
         for one in self._unheld(ready):
             self._rescue(one, root)
             self._delete(one, root, record, intent)
@@ -330,7 +364,8 @@ class _MarkedRun:
     def _unheld(self, group: Sequence[_Due]) -> list[_Due]:
         held = [one for one in group if self._live.holds(one.task.metadata_location)]
         for one in held:
-            self._purge._hold(one, holders(self._store.backend, self._spans, one.task.metadata_location))
+            forgotten = self._purge._forgetting.versions
+            self._purge._hold(one, holders(self._store.backend, self._spans, one.task.metadata_location, forgotten))
         return [one for one in group if one not in held]
 
     # ── choose ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -338,13 +373,19 @@ class _MarkedRun:
     def _choose(self, due: _Due, root: Root) -> bool:
         """Whether the table's remaining files are known."""
 
+        gone: set[str] = set()
+
         def fault(found: Fault) -> None:
-            if found.location == due.task.metadata_location:
-                due.is_gone = found.missing
-            if not found.missing:
+            if found.missing:
+                gone.add(found.location)
+            else:
                 due.faults.append(found.reason)
 
-        due.files = files_of_table(self._purge._operations, due.task.metadata_location, fault)
+        location = due.task.metadata_location
+        older = self._purge._forgetting.locations(due.realm, due.task, self._spans.get(due.realm, {}))
+        older = [one for one in older if one != location]
+        due.files = files_of_table(self._purge._operations, location, older, fault)
+        due.is_gone = gone.issuperset([location, *older])
         unowned = UNOWNED_KINDS if self._safeguards.unowned and gives_up_no_data(self._purge._operations, due.task) else ()
         if due.is_gone:
             is_finished = due.task.state is TaskState.DELETING and not due.task.failed
@@ -404,6 +445,8 @@ class _MarkedRun:
 
     def _delete(self, due: _Due, root: Root, record: RootRecord, intent: RemovalIntent) -> None:
         now = self._store.clock.now_micros()
+        self._purge._at("settle")
+        self._purge._forgetting.settle(due.realm, due.task)
         self._purge._record(due, state=TaskState.DELETING, held_by=[], deleting_since=due.task.deleting_since or now, fault="")
         storages = self._purge._operations.storages
         keep_keys(storages, root.location, self._run.record.id, sorted(due.going), part=due.task.id[:16])

@@ -17,6 +17,7 @@ from headwater.persistence.store import Store
 from headwater.schemas.errors import HeadwaterError, InvalidInput, RealmNotFound
 from headwater.streaming.files.fingerprints import fingerprint
 from headwater.streaming.files.kinds import FoundFile
+from headwater.streaming.files.marks.forgotten_contents import forgotten_contents
 from headwater.streaming.files.marks.manifest_cache import ManifestCache
 from headwater.streaming.files.operations import FileOperations
 from headwater.streaming.files.stores.storages import Storages
@@ -90,7 +91,9 @@ class FileFollower:
 
     def _follow(self, realm: str, positions: dict[str, int], report: FollowReport) -> None:
         rows = dict(self._store.backend.all_pointers(realm))
-        spans = reference_spans({name: _span(row) for name, row in rows.items() if row.head})
+        spans = {name: _span(row) for name, row in rows.items() if row.head}
+        forgotten = forgotten_contents(self._store.backend, realm, spans)
+        spans = reference_spans(spans)
         shares = [share for name, span in spans.items() for share in _new_entries(name, span, positions.get(name, 0))]
         if not shares:
             return
@@ -99,7 +102,7 @@ class FileFollower:
         salt = file_salt(self._store)
         cache = self._operations.manifest_cache(salt)
         reading = ContentReading(reads, (), salt, self._store.clock, safeguards=ALL_ON, cache=cache)
-        contents = contents_of(self._store.backend, realm, spans, ids)
+        contents = contents_of(self._store.backend, realm, spans, ids, forgotten)
         with closing(in_parallel(lambda content: _damage_of(reading, content), contents, self._threads)) as read:
             for _content, damage in read:
                 report.contents += 1

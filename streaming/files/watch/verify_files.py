@@ -16,6 +16,7 @@ from headwater.schemas.errors import HeadwaterError
 from headwater.streaming.files.fingerprints import fingerprint
 from headwater.streaming.files.formats.reading import Fault, Mode
 from headwater.streaming.files.kinds import FileRef
+from headwater.streaming.files.marks.forgotten_contents import forgotten_contents
 from headwater.streaming.files.operations import FileOperations
 from headwater.streaming.files.sweep.marking import Marking
 from headwater.streaming.files.sweep.retained_contents import retained_contents
@@ -42,6 +43,8 @@ class FilesReport(msgspec.Struct, kw_only=True):
     missing: int = 0
     unreadable: int = 0
     """Metadata that is there but cannot be read: what it names is unknown."""
+    forgotten: int = 0
+    """Versions of dropped tables whose history was given up. Their files are not looked for."""
     damage: list[str] = []
     """The first hundred."""
 
@@ -61,7 +64,9 @@ def verify_files(store: Store, realm: str, operations: FileOperations, on_progre
     spans = current(store.backend, realm, store.clock).spans
     marking = Marking(operations.storages, Mode.LENIENT, lambda fault: _unreadable(report, fault))
     looked_at: set[str] = set()
-    for file in marking.files(retained_contents(store.backend, realm, spans)):
+    forgotten = forgotten_contents(store.backend, realm, spans)
+    report.forgotten = len(forgotten)
+    for file in marking.files(retained_contents(store.backend, realm, spans, forgotten)):
         on_progress("files", 1)
         if fingerprint(file.location, _SALT) not in listed and file.location not in looked_at:
             looked_at.add(file.location)

@@ -117,3 +117,7 @@ def test_tasks_of_dropped_tables_are_shown_and_run(tmp_path: Path) -> None:
     ran = run("--store", store, "maintain", "files", "tasks", "--run", "--json")
     assert (ran.returncode, json.loads(ran.stdout)) == (0, {"tasks": []})
     assert "files-purge" in run("--store", store, "maintain", "runs").stdout
+    tasks = ("--store", store, "maintain", "files", "tasks", "--forget-history", "shop.orders")
+    for refused, told in ((run(*tasks), "Add --run"), (run(*tasks, "--run"), "no table 'shop.orders' was dropped with PURGE")):
+        assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1), refused.stderr
+        assert told in refused.stderr and "--forget-history" in refused.stderr

@@ -20,6 +20,7 @@ from headwater.streaming.files.stores.local_files import LocalFiles
 from headwater.streaming.files.stores.object_store import Deleted
 from headwater.streaming.files.sweep.roots import is_below
 from headwater.streaming.files.tasks import task_purge
+from headwater.streaming.files.tasks.forgetting import NamedTask
 from headwater.streaming.files.tasks.task_purge import ALL_ON, TaskSafeguards
 from headwater.streaming.runs.runs import Runs
 from tests.support.faults.manual_clock import ManualClock
@@ -356,10 +357,20 @@ def lease(lake: SweptLake, safeguards: TaskSafeguards) -> set[str]:
     return needed
 
 
-SCENARIOS = {
-    one.__name__: one
-    for one in (history, union, below_root, surroundings, reservations, registered, unowned, claim, second_fence, lease)
-}
+def forgetting(lake: SweptLake, safeguards: TaskSafeguards) -> set[str]:
+    """A branch still has the table whose history an operator gives up."""
+    location = lake.table("t", 2).metadata_location
+    lake.put("t", location)
+    references_of(lake).create("dev", meta=META)
+    id = drop_with_purge(lake, "t", location)
+    needed = lake.needed(location)
+    purge_tasks(lake, safeguards, forget=NamedTask(realm=lake.realm, id=id, author="ops"))
+    return needed
+
+
+_OF_FILES = (below_root, surroundings, reservations, registered, unowned)
+_OF_RUNS = (history, union, claim, second_fence, lease, forgetting)
+SCENARIOS = {one.__name__: one for one in (*_OF_FILES, *_OF_RUNS)}
 
 
 def test_every_safeguard_of_a_purge_has_a_scenario() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlparse
 
 import httpx
@@ -18,7 +19,7 @@ from headwater.persistence.log.log_entry import change_of
 from headwater.persistence.reading.pointer_log import PointerLog
 from headwater.persistence.store import RealmKernel
 from headwater.producer.immediate_tasks import IMMEDIATE_TASKS, ImmediateTask, ImmediateTasks, TaskState
-from headwater.schemas.errors import CommitOutcomeUnknown, MalformedMetadata, TableNotFound
+from headwater.schemas.errors import CommitOutcomeUnknown, HistoryForgotten, MalformedMetadata, TableNotFound
 from headwater.service.iceberg.operations.key_locks import KeyLocks
 from headwater.service.iceberg.operations.lake_branch import CommitAuthor, LakeBranch
 from headwater.service.iceberg.operations.lakes import Lakes
@@ -37,6 +38,7 @@ from headwater.streaming.files.stores.storages import Storages
 from headwater.streaming.files.sweep.claims import Claims
 from headwater.streaming.files.sweep.file_sweep import FILES_LEASE
 from headwater.streaming.files.sweep.roots import roots_of
+from headwater.streaming.files.tasks.forgetting import named_task
 from headwater.streaming.files.tasks.task_purge import TaskPurge, TaskPurgeOptions
 from headwater.streaming.runs.runs import Runs
 from tests.support.fixtures.iceberg_lake import table_body
@@ -96,7 +98,7 @@ def test_a_drop_with_purge_leaves_a_task_and_all_files(branch: LakeBranch, catal
     assert ImmediateTasks(branch.kernel).open() == [], "what is done is looked at again and again"
 
 
-def purging(branch: LakeBranch, **options: bool) -> Callable[[], TaskState]:
+def purging(branch: LakeBranch, **options: Any) -> Callable[[], TaskState]:
     """A run over the tasks, below the claimed root."""
     store, operations = branch.kernel.store, FileOperations(Storages())
     claims = Claims(store, operations.storages)
@@ -129,6 +131,24 @@ def test_maintenance_deletes_the_files_when_history_has_expired(branch: LakeBran
     told = [change_of(one, "default") for one in PointerLog(branch.kernel, IMMEDIATE_TASKS).forward("earliest")]
     states = [one.after["state"] for change in told for one in change.operations if one.after is not None]
     assert states[-3:] == ["HELD", "DELETING", "DONE"]
+
+
+def test_a_reader_of_the_past_is_told_that_the_history_was_given_up(branch: LakeBranch) -> None:
+    location = load_table(branch, KEY).location
+    before = branch.state().at.commit.hex()
+    drop_table(branch, ME, KEY, purge=True)
+    runner_of(branch).run_realm(branch.kernel)
+    past = LakeBranch(branch.kernel, branch.catalog, f"main@{before}", branch.metadata, KeyLocks())
+    assert load_table(past, KEY).location == location
+    named = named_task(branch.kernel.store, "db.t", "ops")
+    assert purging(branch, forget=named)() is TaskState.DONE and not Path(local_path(location)).exists()
+    for load in (past.load_metadata, past.load_metadata_if_there):
+        with pytest.raises(HistoryForgotten) as error:
+            load(KEY, location)
+        assert (error.value.http_status, error.value.facts) == (410, {"key": ["db", "t"]})
+    create_table(branch, ME, KEY, TableCreation(name="t", schema=table_body("t")["schema"]))
+    again = LakeBranch(branch.kernel, branch.catalog, f"main@{branch.state().at.commit.hex()}", branch.metadata, KeyLocks())
+    assert load_table(again, KEY).location != location, "another table of that name is not meant"
 
 
 def test_files_of_a_table_that_was_registered_wait_for_a_word(branch: LakeBranch) -> None:
