@@ -191,7 +191,12 @@ def claim(settings: Settings, roots: Sequence[str], force: bool, yes: bool) -> N
 @limits
 @click.option("--spark", "use_spark", is_flag=True, help="Mark, list and delete on Spark's workers instead of in this process.")
 @click.option("--master", metavar="URL", help="With --spark: run on this cluster. Default: the setting spark_master.")
-@click.option("--accept-missing", multiple=True, metavar="LOCATION", help="Ignore this metadata file, which is lost.")
+@click.option(
+    "--accept-missing",
+    multiple=True,
+    metavar="LOCATION",
+    help="Give up what the table version with this metadata file has lost.",
+)
 @dry_run
 @supersede
 @as_json

@@ -16,7 +16,7 @@ from typing import TypeVar
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
 from headwater.producer.content.folding import fold
-from headwater.schemas.errors import FileMissing, HeadwaterError, MaintenanceRefused
+from headwater.schemas.errors import FileMissing, HeadwaterError, MaintenanceRefused, MalformedMetadata, Unsupported
 from headwater.streaming.files.fingerprints import FingerprintCollector, fingerprint, name_fingerprint
 from headwater.streaming.files.formats.iceberg_tables import whole_manifest
 from headwater.streaming.files.formats.manifests import ManifestRef
@@ -28,6 +28,7 @@ from headwater.streaming.files.marks.forgotten_contents import forgotten_content
 from headwater.streaming.files.marks.manifest_cache import ManifestCache
 from headwater.streaming.files.marks.manifest_marks import ManifestMarks, mark_manifest, unpacked
 from headwater.streaming.files.marks.reach import touched
+from headwater.streaming.files.marks.table_histories import table_name
 from headwater.streaming.files.operations import DELTA_TABLE, TABLE, VIEW
 from headwater.streaming.files.stores.storages import Storages
 from headwater.streaming.files.sweep.file_safeguards import FileSafeguards
@@ -63,6 +64,8 @@ class ContentReading:
         self._accept_missing = frozenset(accept_missing)
         self.reader = MetadataReader(storages, Mode.STRICT if safeguards.strict else Mode.LENIENT, self._fault)
         self.marking = ContentMarking(salt, cache, decodes=decodes)
+        self.name_of: Callable[[ContentFiles], str] = lambda _: ""
+        """The name of a table whose metadata cannot be read, for people."""
         self.protected: set[str] = set()
         """Folded prefixes below which nothing is deleted."""
         self.damage: list[str] = []
@@ -76,7 +79,8 @@ class ContentReading:
         if content.kind not in (TABLE, VIEW):
             return self._unknown(content)
         mark = self.marking.mark_table if content.kind == TABLE else self.marking.mark_view
-        return self._patiently(content, lambda: mark(self.reader, content.location)) or _nothing()
+        rest = partial(self._what_is_left, content)
+        return self._patiently(content, lambda: mark(self.reader, content.location), rest) or _nothing()
 
     def manifest(self, content: ContentFiles, manifest: ManifestRef) -> ManifestMarks | None:
         """A manifest that this content needs."""
@@ -91,9 +95,19 @@ class ContentReading:
         self.protected.add(fold(folder + "/"))
         return _nothing()
 
-    def _patiently(self, content: ContentFiles, read: Callable[[], _Read]) -> _Read | None:
+    def _what_is_left(self, content: ContentFiles) -> ContentMarks:
+        """⚠ Of a version that an operator gives up: what can still be read stays in use. It is read apart from the others: they
+        would take containers that were read in part for complete."""
+        marking = ContentMarking(self._salt)
+        reader = MetadataReader(self._storages, Mode.LENIENT, self._fault)
+        mark = marking.mark_table if content.kind == TABLE else marking.mark_view
+        return mark(reader, content.location)
+
+    def _patiently(
+        self, content: ContentFiles, read: Callable[[], _Read], rest: Callable[[], _Read] | None = None
+    ) -> _Read | None:
         """All or nothing: a partly read content would pass for a complete one. None if reading was given up, or refuses
-        roots."""
+        roots. `rest` reads what is left of a version that is given up."""
         for attempt in range(1, READ_TRIES + 1):
             try:
                 return read()
@@ -104,30 +118,35 @@ class ContentReading:
                 if is_there and attempt < READ_TRIES:  # ⚠ it is there after all
                     self._clock.sleep(READ_PAUSE_SECONDS * attempt)
                     continue
-                if content.location in self._accept_missing and location == content.location and not is_there:
-                    self.damage.append(f"{content.location} is missing, which was accepted")
-                    return None
-                self._unreadable(
-                    content,
-                    f"{location[:500]} is missing, so the files of {content.location[:500]} are not known.",
-                    f"Bring it back, or give up that version with --accept-missing {content.location[:500]}.",
-                    missing,
-                )
+                reason = f"{location[:500]} is missing, so the files of {content.location[:500]} are not known."
+                if content.location in self._accept_missing and not is_there:
+                    return self._given_up(reason, rest)
+                self._unreadable(content, reason, f"Bring it back, or {_way_out(content)}", missing)
                 return None
             except HeadwaterError as error:
                 self.marking.forget()  # ⚠ or the next attempt would skip what this one has read
                 if attempt == READ_TRIES or not error.retriable:
-                    remedy = "Repair it; until then no file can be known to be unused."
-                    self._unreadable(content, f"{content.location[:500]} cannot be read: {error}", remedy, error)
+                    reason = f"{content.location[:500]} cannot be read: {error.message}"
+                    is_damaged = isinstance(error, (MalformedMetadata, Unsupported))
+                    if content.location in self._accept_missing and is_damaged:
+                        return self._given_up(reason, rest)
+                    way_out = f"Repair it, or {_way_out(content)}" if is_damaged else "Try again when the storage answers."
+                    self._unreadable(content, reason, way_out, error)
                     return None
                 self._clock.sleep(READ_PAUSE_SECONDS * attempt)
         raise AssertionError("unreachable")
+
+    def _given_up(self, reason: str, rest: Callable[[], _Read] | None) -> _Read | None:
+        self.damage.append(f"{reason} This was accepted.")
+        return None if rest is None else rest()
 
     def _unreadable(self, content: ContentFiles, reason: str, remedy: str, error: HeadwaterError) -> None:
         """⚠ Refuses the roots in which its files lie, if an earlier run has read it completely, and otherwise all: the files
         may be anywhere."""
         places = self.marking.reach(self.reader, content.location)
         roots = None if places is None else touched(places, self._roots)
+        if name := self.name_of(content):
+            reason = f"{name}: {reason}"
         if roots is None:
             raise _refused(reason, remedy) from error
         self.damage.append(reason)
@@ -135,6 +154,13 @@ class ContentReading:
 
     def _fault(self, fault: Fault) -> None:
         self.damage.append(fault.reason)
+
+
+def _way_out(content: ContentFiles) -> str:
+    return (
+        f"give up what is lost of that version with --accept-missing {content.location[:500]}, or drop the table and let its "
+        "history expire."
+    )
 
 
 class LiveFiles:
@@ -179,6 +205,7 @@ class LiveFiles:
 
     def add(self, backend: Backend, realm: str, spans: Mapping[str, Span]) -> None:
         fresh = FingerprintCollector() if self._ids is None else self._ids
+        self._reading.name_of = lambda content: table_name(backend, realm, spans, content.location)
         try:
             forgotten = {*forgotten_contents(backend, realm, spans), *self._forgotten.get(realm, ())}
             found = retained_contents(backend, realm, spans, forgotten)
