@@ -74,13 +74,15 @@ class Plans:
         return plan_of(self._read(id, owner))
 
     def renew(self, id: str, owner: str, *, seconds: float | None = None) -> Plan:
-        """`PlanNotFound` once the grace is over: what it pinned may be gone."""
+        """`PlanNotFound` once the grace is over: what it pinned may be gone. ⚠ A lease never gets shorter: a worker whose clock is
+        behind would end what its caller believes to be renewed."""
         leased = self._seconds(seconds)
 
         def renewed(plan: Plan, now: int) -> Plan:
             if not plan.holds(now):
                 raise _no_plan(id)
-            return plan.leased(now, leased, self._options.grace_seconds)
+            later = plan.leased(now, leased, self._options.grace_seconds)
+            return later if later.expires_at > plan.expires_at else plan
 
         return self._change(id, owner, renewed)
 

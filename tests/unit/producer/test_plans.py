@@ -60,6 +60,16 @@ def test_a_plan_pins_until_its_lease_and_grace_are_over(rig: Rig) -> None:
         rig.plans.get(plan.id, "ann")
 
 
+def test_a_renewal_never_makes_a_lease_shorter_whatever_the_worker_s_clock_says(rig: Rig) -> None:
+    plan = rig.begin(seconds=600)
+    assert rig.plans.renew(plan.id, "ann", seconds=1).expires_at == plan.expires_at
+    rig.clock.move(-3_000)
+    assert rig.plans.renew(plan.id, "ann", seconds=60).pinned_until == plan.pinned_until
+    rig.clock.move(3_000 + 590)
+    assert rig.pinned() == [plan.id]
+    assert rig.plans.renew(plan.id, "ann", seconds=60).expires_at > plan.expires_at
+
+
 def test_ending_a_plan_frees_its_pins_at_once_and_twice_is_once(rig: Rig) -> None:
     plan = rig.begin()
     for _ in range(2):
