@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from headwater.persistence.store import RealmKernel
+from headwater.producer.connectors.bounded_listing import ListingBounds
 from headwater.producer.connectors.bridge_plan import Held, plan_bridge
 from headwater.producer.connectors.connector_records import Connector
 from headwater.producer.connectors.destination import DestinationBranch, Seen
@@ -118,7 +119,6 @@ class LogBridge:
     def _checked(self, contents: Iterable[SourceContent]) -> Iterator[tuple[KeyPath, Held]]:
         """What must not be taken over is counted and left out; the rest continues."""
         for content in contents:
-            self._keep_going()
             try:
                 self._check_content(content)
                 yield self._destination.key(content.key), self._destination.wanted(content)
@@ -153,7 +153,7 @@ class LogBridge:
     def _resync(self, why: str) -> None:
         """⚠ Right whatever has happened before: one commit makes the destination equal to the source, and says so."""
         state: SourceState = self._source.state()
-        wanted = dict(self._checked(state.contents))
+        wanted = dict(self._checked(ListingBounds(self._keep_going).contents(state.contents)))
         self._commit(state.position, wanted, (), Seen(version=state.version, gap=why, message=f"Resync at {state.version}"))
 
     def _done(self) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 
 from headwater.persistence.index import encode_key
+from headwater.producer.connectors.bounded_listing import ListingBounds
 from headwater.producer.connectors.bridge_plan import Held, namespace_of
 from headwater.producer.connectors.source_spi import Source
 from headwater.schemas.change import KeyPath
@@ -71,23 +72,23 @@ class PolledNames(msgspec.Struct, frozen=True, kw_only=True):
     """Tables and views in the scope, in order."""
 
 
-def read_names(source: Source, scope: Scope, is_table: Callable[[KeyPath], bool]) -> PolledNames:
+def read_names(source: Source, scope: Scope, is_table: Callable[[KeyPath], bool], bounds: ListingBounds) -> PolledNames:
     """Tables that are known as such are looked up in their own namespaces alone."""
     if not scope.is_everything and all(is_table(path) for path in scope.paths):
         namespaces = dict[KeyPath, Held]()
         parents = {path[:-1] for path in scope.paths}
     else:
-        listed = {one.key: namespace_of(one.value["properties"]) for one in source.namespaces()}
+        listed = {one.key: namespace_of(one.value["properties"]) for one in bounds.contents(source.namespaces())}
         namespaces = {key: one for key, one in listed.items() if scope.covers(key) or scope.is_above(key)}
         parents = set(namespaces)
-    tables = sorted({key for parent in parents for key in _tables(source, parent) if scope.covers(key)})
+    tables = sorted({key for parent in parents for key in _tables(source, parent, bounds) if scope.covers(key)})
     return PolledNames(namespaces=namespaces, tables=tables)
 
 
-def names_beyond(source: Source, scope: Scope) -> Iterator[KeyPath]:
+def names_beyond(source: Source, scope: Scope, bounds: ListingBounds) -> Iterator[KeyPath]:
     """Tables and views that the scope leaves out."""
-    for namespace in [one.key for one in source.namespaces()]:
-        yield from (key for key in _tables(source, namespace) if not scope.covers(key))
+    for namespace in [one.key for one in bounds.contents(source.namespaces())]:
+        yield from (key for key in _tables(source, namespace, bounds) if not scope.covers(key))
 
 
 def require_known(scope: Scope, names: PolledNames, is_held: Callable[[KeyPath], bool]) -> None:
@@ -103,8 +104,8 @@ def path_text(path: KeyPath) -> str:
     return ".".join(path)[:200]
 
 
-def _tables(source: Source, namespace: KeyPath) -> Sequence[KeyPath]:
+def _tables(source: Source, namespace: KeyPath, bounds: ListingBounds) -> Sequence[KeyPath]:
     try:
-        return [*source.tables(namespace)]
+        return [*bounds.keys(source.tables(namespace))]
     except NotFound:  # dropped since it was listed; its tables are confirmed one by one before they are dropped here
         return []

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 
 from headwater.persistence.store import RealmKernel
 from headwater.producer.commits.operations import CatalogOperation
+from headwater.producer.connectors.bounded_listing import ListingBounds
 from headwater.producer.connectors.bridge_plan import Held, is_same_content, namespace_of, version_of
 from headwater.producer.connectors.connector_records import Connector
 from headwater.producer.connectors.destination import DestinationBranch, Seen
@@ -60,7 +61,7 @@ class PolledState:
         self.scope = scope
         self.held = self.destination.everything(self.destination.log.head())
         self.places = {one.content_id: key for key, one in self.held.items() if self.is_table(key, one)}
-        names = read_names(self.source, scope, self._is_held_table)
+        names = read_names(self.source, scope, self._is_held_table, ListingBounds(self.keep_going))
         require_known(scope, names, lambda path: self.destination.key(path) in self.held)
         return names
 
@@ -96,7 +97,7 @@ class PolledState:
         gone or new: it may have been renamed."""
         if self._ids_beyond is None:
             self._ids_beyond = {}
-            for key in names_beyond(self.source, self.scope):
+            for key in names_beyond(self.source, self.scope, ListingBounds(self.keep_going)):
                 self.keep_going()
                 at = self.destination.key(key)
                 with suppress(HeadwaterError):

@@ -13,6 +13,7 @@ import jwt
 import msgspec
 
 from headwater.schemas.errors import InvalidInput, NotServing
+from headwater.service.http.bounded_answers import ACCEPTED, Unpacking
 from headwater.service.http.loopback import is_loopback
 
 FRESH_SECONDS = 300.0
@@ -105,14 +106,16 @@ async def fetch_document(url: str) -> bytes:
     try:
         async with (
             httpx.AsyncClient(timeout=FETCH_SECONDS, follow_redirects=False) as client,
-            client.stream("GET", url, headers={"accept": "application/json"}) as answer,
+            client.stream("GET", url, headers={"accept": "application/json", **ACCEPTED}) as answer,
         ):
             answer.raise_for_status()
-            body = b""
-            async for part in answer.aiter_bytes():
-                body += part
-                if len(body) > DOCUMENT_BYTES_MAX:
-                    raise ValueError("the document is too large")
+            body, unpacking = b"", Unpacking(answer.headers.get("content-encoding", ""))
+            async for packed in answer.aiter_raw():
+                for part in unpacking.parts(packed):
+                    body += part
+                    if len(body) > DOCUMENT_BYTES_MAX:
+                        raise ValueError("the document is too large")
+            unpacking.end()
             return body
     except httpx.HTTPError as error:
         raise OSError(f"{type(error).__name__} at {parts.hostname}") from error

@@ -18,12 +18,12 @@ from headwater.producer.connectors.source_spi import (
 from headwater.schemas.change import COMMITTING_KINDS, Change, Kind, Op, Operation
 from headwater.schemas.errors import CursorExpired, CursorReset, InvalidInput, SourceRefused
 from headwater.service.reconciling.sources.upstream import (
+    Listing,
     Upstream,
     check_known,
     check_uri,
     decoded,
     log_in,
-    next_page,
     refused,
 )
 
@@ -101,11 +101,11 @@ class FeedSource:
         return SourceState(position=first.at.entry_id, version=first.at.entry_id, contents=self._contents(path, first))
 
     def _contents(self, path: str, page: _Snapshot) -> Iterator[SourceContent]:
-        token: str | None = None
+        listing = Listing(path)
         while True:
             for one in page.entries:
                 yield SourceContent(key=one.key, id=one.content_id, type=one.type, value=one.value)
-            token = next_page(path, token, page.next_token)
+            token = listing.next_page(page.next_token, len(page.entries))
             if token is None:
                 return
             page = self._upstream.read(path, _Snapshot, {"token": token})

@@ -16,19 +16,18 @@ from headwater.schemas.entry_ids import time_text
 from headwater.schemas.errors import NamespaceNotFound, SourceRefused
 from headwater.schemas.whole_numbers import whole_number
 from headwater.service.reconciling.sources.upstream import (
+    Listing,
     Upstream,
     check_known,
     check_uri,
     decoded,
     log_in,
-    next_page,
     refused,
 )
 
 PROPERTIES = frozenset({"warehouse", "prefix", "scope", "views"})
 SEPARATOR = "\x1f"
 DEPTH_MAX = 16
-PAGES_MAX = 100_000
 VERSIONS_KEPT, VERSIONS_KEPT_DEFAULT = "write.metadata.previous-versions-max", 100
 """As Iceberg has it."""
 
@@ -42,6 +41,10 @@ class _Namespaces(msgspec.Struct, frozen=True, rename={"next_page_token": "next-
     namespaces: list[list[str]]
     next_page_token: str | None = None
 
+    @property
+    def names(self) -> Sequence[object]:
+        return self.namespaces
+
 
 class _Identifier(msgspec.Struct, frozen=True):
     namespace: list[str]
@@ -51,6 +54,10 @@ class _Identifier(msgspec.Struct, frozen=True):
 class _Identifiers(msgspec.Struct, frozen=True, rename={"next_page_token": "next-page-token"}):
     identifiers: list[_Identifier]
     next_page_token: str | None = None
+
+    @property
+    def names(self) -> Sequence[object]:
+        return self.identifiers
 
 
 class _Properties(msgspec.Struct, frozen=True):
@@ -167,8 +174,8 @@ class IcebergSource:
 
     def _pages(self, path: str, query: dict[str, str], kind: Any) -> Iterator[Any]:
         """⚠ To the end, or an error: what a short listing leaves out would be dropped here."""
-        token = ""
-        for _ in range(PAGES_MAX):
+        listing, token = Listing(path), ""
+        while True:
             answer = self._upstream.get(path, {**query, "pageToken": token, "pageSize": 1_000})
             if answer.status_code == httpx.codes.NOT_FOUND:
                 raise NamespaceNotFound(f"{path}: the source has no such namespace.", field="namespace")
@@ -176,10 +183,9 @@ class IcebergSource:
                 raise refused(path, answer)
             page = decoded(path, answer, kind)
             yield page
-            token = next_page(path, token, page.next_page_token) or ""
+            token = listing.next_page(page.next_page_token, len(page.names)) or ""
             if not token:
                 return
-        raise SourceRefused(f"{path}: the listing does not end.", field="uri")
 
     def _path(self, *parts: str) -> str:
         prefix = f"/{self._prefix}" if self._prefix else ""

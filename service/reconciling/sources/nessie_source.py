@@ -20,12 +20,12 @@ from headwater.producer.content.content_types import DELTA_TABLE, NAMESPACE, all
 from headwater.schemas.change import KeyPath, Op, Value
 from headwater.schemas.errors import CursorReset, SourceRefused
 from headwater.service.reconciling.sources.upstream import (
+    Listing,
     Upstream,
     check_known,
     check_uri,
     decoded,
     log_in,
-    next_page,
     refused,
 )
 
@@ -123,6 +123,7 @@ class NessieSource:
         if head == position:
             return []
         hashes: list[str] = []
+        listing = Listing("history")
         token: str | None = None
         while True:
             page = self._history(head, 1_000, token=token)
@@ -132,7 +133,7 @@ class NessieSource:
                 hashes.append(entry.commit_meta.hash)
             if len(hashes) > HASHES_MAX:
                 raise _reset(f"it is more than {HASHES_MAX} commits back")
-            token = next_page("history", token, page.token) if page.has_more else None
+            token = listing.next_page(page.token, len(page.log_entries)) if page.has_more else None
             if token is None:
                 break
         if position:
@@ -150,13 +151,14 @@ class NessieSource:
         return decoded(path, answer, _History)
 
     def _contents(self, head: str) -> Iterator[SourceContent]:
+        listing = Listing("entries")
         token: str | None = None
         while True:
             query: dict[str, str | int] = {"content": "true", "max-records": 500, **({"page-token": token} if token else {})}
             page = self._upstream.read(f"{self._tree(head)}/entries", _Entries, query)
             for entry in page.entries:
                 yield _content(entry.name.path, entry.content)
-            token = next_page("entries", token, page.token) if page.has_more else None
+            token = listing.next_page(page.token, len(page.entries)) if page.has_more else None
             if token is None:
                 return
 

@@ -13,6 +13,7 @@ import msgspec
 from headwater.consumers.webhooks.webhook_addresses import CheckedTransport, Resolve, checked_url, resolve
 from headwater.producer.connectors.source_spi import ConnectorSpec
 from headwater.schemas.errors import FeedUnreachable, HeadwaterError, InvalidInput, SourceRefused, SourceUnreachable
+from headwater.service.http.bounded_answers import ACCEPTED, Unpacking
 
 T = TypeVar("T")
 
@@ -21,6 +22,8 @@ TIMEOUT_SECONDS = 30.0
 ANSWER_SECONDS_MAX = 300.0
 """For a whole answer: a source that sends a byte now and then would hold a slot for ever."""
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
+PAGES_MAX, EMPTY_PAGES_MAX = 100_000, 1_000
+"""Of one listing; empty ones in a row, as where a principal may not see what is on them."""
 SAID_CHARACTERS_MAX = 300
 RETRIABLE = frozenset({408, 425, 429})
 Query = Mapping[str, str | int]
@@ -77,7 +80,7 @@ class Upstream:
             to = checked_url(url, allow_private=is_allowed(url, self._private_hosts), resolve=self._resolve)
         except FeedUnreachable as error:
             raise SourceUnreachable(error.message, field="uri", remedy=error.remedy) from error
-        sent = {"host": to.host_header, **self._headers, **(headers or {})}
+        sent = {"host": to.host_header, **ACCEPTED, **self._headers, **(headers or {})}
         request = self._client.build_request(
             method, to.url, params=dict(query or {}), headers=sent, content=body, extensions={"sni_hostname": to.host}
         )
@@ -93,13 +96,21 @@ class Upstream:
 
     def _read_bounded(self, path: str, answer: httpx.Response) -> None:
         size, parts, until = 0, [], self._monotonic() + ANSWER_SECONDS_MAX
-        for part in answer.iter_bytes():
-            size += len(part)
-            if size > ANSWER_BYTES_MAX:
-                raise SourceRefused(f"{path}: the answer has more than {ANSWER_BYTES_MAX} bytes.", field="uri")
-            if self._monotonic() > until:
-                raise SourceUnreachable(f"{path}: the answer took longer than {ANSWER_SECONDS_MAX:.0f} seconds.", field="uri")
-            parts.append(part)
+        try:
+            unpacking = Unpacking(answer.headers.get("content-encoding", ""))
+            for part in (part for packed in answer.iter_raw() for part in unpacking.parts(packed)):
+                size += len(part)
+                if size > ANSWER_BYTES_MAX:
+                    raise SourceRefused(f"{path}: the answer has more than {ANSWER_BYTES_MAX} bytes.", field="uri")
+                if self._monotonic() > until:
+                    raise SourceUnreachable(
+                        f"{path}: the answer took longer than {ANSWER_SECONDS_MAX:.0f} seconds.", field="uri"
+                    )
+                parts.append(part)
+            if parts:
+                unpacking.end()
+        except ValueError as error:
+            raise SourceRefused(f"{path}: {error}.", field="uri") from error
         answer._content = b"".join(parts)
 
 
@@ -126,11 +137,22 @@ def decoded(path: str, answer: httpx.Response, kind: type[T]) -> T:
         raise SourceRefused(f"{path}: the answer cannot be read: {error}.", field="uri") from error
 
 
-def next_page(path: str, before: str | None, token: str | None) -> str | None:
-    """⚠ A listing that names the page again that was just read would never end."""
-    if token and token == before:
-        raise SourceRefused(f"{path}: the listing does not go on.", field="uri")
-    return token or None
+class Listing:
+    """⚠ The pages of one listing: one that repeats itself, or goes on without bringing anything, would never end."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._token = ""
+        self._pages = self._empty = 0
+
+    def next_page(self, token: str | None, entries: int) -> str | None:
+        """What leads to the page after one with so many entries; None after the last one."""
+        self._pages += 1
+        self._empty = 0 if entries else self._empty + 1
+        if token and (token == self._token or self._empty > EMPTY_PAGES_MAX or self._pages > PAGES_MAX):
+            raise SourceRefused(f"{self._path}: the listing does not go on.", field="uri")
+        self._token = token or ""
+        return token or None
 
 
 def refused(path: str, answer: httpx.Response) -> HeadwaterError:

@@ -100,10 +100,10 @@ def test_an_unreadable_table_affects_no_other_table(bridged: Bridged) -> None:
 def test_an_interrupted_run_continues_after_the_last_table_that_it_finished(bridged: Bridged) -> None:
     for table in bridged.source.tables_now.values():
         table.versions = 2
-    left = iter(range(3))
+    bridged.source.asked = 0
 
     def keep_going() -> None:
-        if next(left, None) is None:
+        if bridged.source.asked == 2:
             raise MaintenanceStopped("its turn has ended.")
 
     with pytest.raises(MaintenanceStopped):
@@ -141,7 +141,7 @@ ACTS = st.lists(
         st.tuples(st.just("drop"), st.sampled_from(NAMES), st.just("")),
         st.tuples(st.just("forget"), st.sampled_from(NAMES), st.just("")),
         st.tuples(st.just("poll"), st.just(""), st.just("")),
-        st.tuples(st.just("cut"), st.sampled_from("123456"), st.just("")),
+        st.tuples(st.just("cut"), st.sampled_from("2468"), st.just("")),
     ),
     max_size=30,
 )

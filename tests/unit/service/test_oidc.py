@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import json
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any, cast
 
@@ -272,6 +274,37 @@ def test_a_document_over_its_bound_is_not_read_to_its_end() -> None:
             asyncio.run(fetch_document(f"http://127.0.0.1:{server.server_port}/keys"))
         thread.join()
     assert len(sent) < 100
+
+
+def test_a_document_that_unpacks_to_more_than_its_bound_is_not_unpacked_whole() -> None:
+    import http.server
+    import threading
+
+    packed = gzip.compress(bytes(2**29), 9)
+
+    class Packed(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("content-encoding", "gzip")
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                self.wfile.write(packed)
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Packed) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        tracemalloc.start()
+        try:
+            with pytest.raises(ValueError, match="large"):
+                asyncio.run(fetch_document(f"http://127.0.0.1:{server.server_port}/keys"))
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        thread.join()
+    assert peak < 20 * DOCUMENT_BYTES_MAX
 
 
 # ── the file ────────────────────────────────────────────────────────────────────────────────────────────────

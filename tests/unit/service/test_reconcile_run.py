@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from headwater.persistence.coordination.cas_rows import cas_row, next_row
@@ -15,6 +16,7 @@ from headwater.persistence.coordination.work_leases import WorkLeases
 from headwater.persistence.store import RealmKernel
 from headwater.producer.access.writing import WriteMeta
 from headwater.producer.commits.operations import Put
+from headwater.producer.connectors.bounded_listing import ListingBounds
 from headwater.producer.connectors.connector_records import Connector, Connectors, ConnectorStatus
 from headwater.producer.connectors.destination import DestinationBranch, Seen
 from headwater.producer.connectors.reconcile_jobs import Job, JobState, ReconcileJobs
@@ -72,7 +74,7 @@ def connector(kernel: RealmKernel) -> Connector:
     return Connectors(kernel, {"one": OneSource()}).create("up", spec, catalog="lake", meta=WriteMeta("tests")).value
 
 
-def run(kernel: RealmKernel, connector: Connector, source: OneSource, *, now: bool = False) -> Job | None:
+def run(kernel: RealmKernel, connector: Connector, source: OneSource | PolledSource, *, now: bool = False) -> Job | None:
     options = ReconcileOptions()
     return ReconcileRun(kernel, connector, {"one": source}, options, stopping=threading.Event(), tags={}).run(now=now)
 
@@ -187,6 +189,45 @@ def test_a_run_frees_its_slot_after_its_turn_and_the_next_continues_it(kernel: R
     (job,) = ReconcileJobs(kernel).list(connector.id)
     assert (job.state, job.counters.committed) == (JobState.SUCCEEDED, 99)
     assert turns > 2
+
+
+class Listing(OneSource):
+    """A log that does not reach back and a state that never ends."""
+
+    def changes(self, position: str) -> Iterator[SourceCommit]:
+        raise CursorExpired("the log begins later.", field="position")
+
+    def state(self) -> SourceState:
+        return SourceState(position="7", version="v7", contents=map(namespace_named, itertools.count()))
+
+
+def namespace_named(number: int) -> SourceContent:
+    return SourceContent(key=(f"n{number}",), id="", type="NAMESPACE", value={"properties": {}})
+
+
+class EndlessNames(PolledSource):
+    def namespaces(self) -> Iterator[SourceContent]:
+        return map(namespace_named, itertools.count())
+
+
+@pytest.mark.parametrize("source", [Listing(), EndlessNames()], ids=["logged", "polled"])
+def test_a_source_that_lists_for_ever_fails_and_fills_no_memory(
+    kernel: RealmKernel, connector: Connector, source: OneSource | PolledSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ListingBounds.__init__.__kwdefaults__, "entries_max", 1_000)
+    job = run(kernel, connector, source, now=True)
+    assert job is not None and job.state is JobState.FAILED
+    assert job.error.startswith("SOURCE_REFUSED") and "more than 1000 entries" in job.error
+    assert namespaces(kernel, connector) == 0
+
+
+@pytest.mark.parametrize("source", [Listing(), EndlessNames()], ids=["logged", "polled"])
+def test_a_listing_can_be_cancelled(kernel: RealmKernel, connector: Connector, source: OneSource | PolledSource) -> None:
+    jobs = ReconcileJobs(kernel)
+    asked = jobs.create(connector.name, connector.id, requested_by="ada")
+    jobs.change(asked.id, lambda one: msgspec.structs.replace(one, cancel_requested=True))
+    job = run_slowly(kernel, connector, source)
+    assert job is not None and job.state is JobState.CANCELLED
 
 
 class Whole(OneSource):
