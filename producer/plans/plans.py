@@ -74,8 +74,8 @@ class Plans:
         return plan_of(self._read(id, owner))
 
     def renew(self, id: str, owner: str, *, seconds: float | None = None) -> Plan:
-        """`PlanNotFound` once the grace is over: what it pinned may be gone. ⚠ A lease never gets shorter: a worker whose clock is
-        behind would end what its caller believes to be renewed."""
+        """`PlanNotFound` once the grace is over: what it pinned may be gone. ⚠ A lease never gets shorter: a worker whose
+        clock is behind would end what its caller believes to be renewed."""
         leased = self._seconds(seconds)
 
         def renewed(plan: Plan, now: int) -> Plan:
