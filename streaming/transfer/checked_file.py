@@ -63,5 +63,5 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
             yield file
     except OSError as error:
         raise InvalidInput(
-            f"{path} cannot be read: {error.strerror or error}.", field="file", remedy="Name a file of `maintain export`."
+            f"{path} cannot be read: {error.strerror or error}.", field="file", remedy="Name a file of `realm export`."
         ) from error

@@ -172,7 +172,7 @@ class _Export:
             raise ObjectNotFound(
                 f"{len(kept) - reached} objects that the cut reaches are not in the store.",
                 field="realm",
-                remedy="`headwater maintain verify` names them.",
+                remedy="`headwater maintain check` names them.",
                 missing=len(kept) - reached,
             )
         return written

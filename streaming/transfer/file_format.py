@@ -156,7 +156,7 @@ class FrameReader:
         version = line.removeprefix(MAGIC).strip()
         if not line.startswith(MAGIC) or not line.endswith(b"\n") or not version.isdigit():
             raise ExportDamaged(
-                "this is not a file of `headwater maintain export`.", field="file", remedy="Name a file that it has written."
+                "this is not a file of `headwater realm export`.", field="file", remedy="Name a file that it has written."
             )
         if int(version) != VERSION:
             raise ExportVersionMismatch(

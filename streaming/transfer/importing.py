@@ -135,7 +135,7 @@ class _Import:
             raise ImportDiffers(
                 f"{found.missing_count} objects that the realm reaches are not in the file. {found.failure}".strip(),
                 field="file",
-                remedy="Export again; `headwater maintain verify` shows whether the source is whole.",
+                remedy="Export again; `headwater maintain check` shows whether the source is whole.",
             )
         return entries, found.walked
 

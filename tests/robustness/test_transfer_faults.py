@@ -196,7 +196,7 @@ def test_a_missing_or_altered_object_stops_the_export(realm: Maintained, tmp_pat
     gone = [it for it in realm.rows() if it.type == "content" and it.id in reachable][:1]
     realm.backend.delete_scanned(gone)
     error = refused(ObjectNotFound, lambda: export(realm.cold().store, tmp_path), tmp_path)
-    assert "maintain verify" in str(error)
+    assert "maintain check" in str(error)
 
 
 def test_an_entry_that_was_rewritten_with_a_right_checksum_breaks_the_chain(realm: Maintained, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import rich_click as click
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
+from headwater.cli.feed import audit_states
 from headwater.cli.feed.audit_sources import audited, verify_kafka
 from headwater.cli.feed.feed_sources import Pointers
 from headwater.cli.output import as_json, echo, print_json, print_table
@@ -40,7 +41,7 @@ from_kafka = click.option(
 
 @click.group()
 def command() -> None:
-    """Verify, replay, compare and export history."""
+    """Verify, replay, compare and export history; nothing is changed."""
 
 
 @command.command("verify")
@@ -167,6 +168,9 @@ def export(
         print_json({"file": file, "pointers": chosen, "changes": count})
     else:
         echo(f"{count} changes of {len(chosen)} pointers are in {file}")
+
+
+command.add_command(audit_states.states_command)
 
 
 def _everything(history: History, pointers: Sequence[str]) -> Iterator[Change]:

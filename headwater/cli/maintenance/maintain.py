@@ -14,7 +14,6 @@ from headwater.cli.maintenance import (
     maintain_schedule,
     maintain_snapshots,
     maintain_sweep,
-    maintain_transfer,
 )
 from headwater.cli.maintenance.maintain_output import (
     Amount,
@@ -246,6 +245,6 @@ def _counted(counts: Counts) -> str:
     return ", ".join(f"{count} {name.replace('would_purge', 'would be purged')}" for name, count in found if count)
 
 
-for _module in (maintain_sweep, maintain_schedule, maintain_archive, maintain_transfer, maintain_files, maintain_snapshots):
+for _module in (maintain_sweep, maintain_schedule, maintain_archive, maintain_files, maintain_snapshots):
     for _other in _module.COMMANDS:
         command.add_command(_other)

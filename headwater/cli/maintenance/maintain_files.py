@@ -110,7 +110,7 @@ def find(
 @in_realms
 @as_json
 @click.pass_obj
-def verify(settings: Settings, realms: Sequence[str], json_output: bool) -> None:
+def check(settings: Settings, realms: Sequence[str], json_output: bool) -> None:
     """Check that every file that a retained state of any branch or tag needs exists.
 
     It lists the catalogs' storage roots and looks up files elsewhere one by one. It changes nothing.

@@ -1,4 +1,4 @@
-"""`headwater maintain sweep`, `verify` and `retained`: deletes garbage, or checks what must stay."""
+"""`headwater maintain sweep`, `check` and `retained`: deletes garbage, or checks what must stay."""
 
 from __future__ import annotations
 
@@ -122,13 +122,13 @@ def sweep_command(
     failed_if(report.failures)
 
 
-@click.command("verify")
+@click.command("check")
 @in_realms
 @click.option("--stream", is_flag=True, help="Also compare the streamed set with the walk.")
 @supersede
 @as_json
 @click.pass_obj
-def verify_command(settings: Settings, realms: Sequence[str], stream: bool, supersede: str | None, json_output: bool) -> None:
+def check_command(settings: Settings, realms: Sequence[str], stream: bool, supersede: str | None, json_output: bool) -> None:
     """Walk everything that must stay and check that it exists; with --stream, also compare the streamed set."""
     from headwater.streaming.reachability.retained_identifiers import installed_identifiers
     from headwater.streaming.runs.realm_sets import instances_to_maintain
@@ -139,7 +139,7 @@ def verify_command(settings: Settings, realms: Sequence[str], stream: bool, supe
     with the_store(settings) as store:
         instances = instances_to_maintain(store, realms)
         streamed = streamed_source(settings, quiet_spark(settings)) if stream else None
-        with Runs(store.backend, store.clock).run("verify", supersede=supersede) as run:
+        with Runs(store.backend, store.clock).run("check", supersede=supersede) as run:
             reports = [
                 verify_realm(store.backend, instance, store.clock, installed_identifiers(), streamed) for instance in instances
             ]
@@ -254,7 +254,7 @@ def _require_published(store: Store, instances: Sequence[str]) -> set[str]:
     return published
 
 
-COMMANDS = (sweep_command, verify_command, retained_command)
+COMMANDS = (sweep_command, check_command, retained_command)
 """What the group `maintain` adds."""
 
 

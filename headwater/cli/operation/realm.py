@@ -1,4 +1,4 @@
-"""`headwater realm`: moves realms along their life cycle, and lists them."""
+"""`headwater realm`: moves realms along their life cycle, lists them, and moves them to other stores."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import rich_click as click
 
 from headwater.cli.access.record_commands import RecordTable
 from headwater.cli.catalogs.changes_output import print_changes
+from headwater.cli.operation import realm_transfer
 from headwater.cli.output import as_json, confirmed, echo, print_json, print_table, show_done, show_secret, yes
 from headwater.cli.target import at_server, direct_store, logs_of, managed_realms
 from headwater.manage import ManagedRealms, NewRealm
@@ -31,7 +32,7 @@ realm_name = click.argument("name")
 
 @click.group()
 def command() -> None:
-    """Create, initialize, open, close, purge and delete realms.
+    """Create, initialize, open, close, purge and delete realms; export them to files and import them.
 
     CREATED → INITIALIZING → ACTIVE ⇄ INACTIVE → PURGING → PURGED → deleted. Only an ACTIVE realm serves users.
 
@@ -188,6 +189,10 @@ def delete(settings: Settings, name: str, yes: bool, json_output: bool) -> None:
     with managed_realms(settings) as realms:
         realms.delete(name)
     show_done(f"realm {name} is deleted", {"deleted": name}, json_output)
+
+
+for _other in realm_transfer.COMMANDS:
+    command.add_command(_other)
 
 
 def _finish_purge(settings: Settings, name: str) -> RealmInfo:

@@ -60,10 +60,10 @@ def test_history_is_expired_and_swept_and_each_run_is_on_record(cli: Cli) -> Non
     purged = {name: it["purged"] for name, it in swept["counts"][instance].items()}
     assert purged == {name: it["would_purge"] for name, it in dry["counts"][instance].items()}
     assert purged["entry"] > 20 and purged["content"] > 3
-    verified = cli("maintain", "verify", "--json").json
+    verified = cli("maintain", "check", "--json").json
     assert verified["holds"] and {it["realm"] for it in verified["realms"]} == {instance, "::system::"}
     runs = cli("maintain", "runs", "--json").json["runs"]
-    assert [it["operation"] for it in runs] == ["verify", "sweep", "sweep", "expire", "expire"]
+    assert [it["operation"] for it in runs] == ["check", "sweep", "sweep", "expire", "expire"]
     assert all(it["status"] == "DONE" for it in runs)
     shown = cli("maintain", "runs", swept["run"], "--json").json
     assert {name: it["purged"] for name, it in shown["counts"][instance].items()} == purged
@@ -81,7 +81,7 @@ def test_deleting_one_reachable_object_on_purpose_is_noticed(cli: Cli, type: str
         reachable = {"entry": log[-1].object_id, "content": put}[type]
         (victim,) = (row for row in rows if row.id == reachable)
         store.backend.delete_scanned([victim])
-    run = cli("maintain", "verify", "--realm", "default", "--json")
+    run = cli("maintain", "check", "--realm", "default", "--json")
     assert run.code == 1 and str(victim.id) in run.out and '"holds": false' in run.out
 
 
@@ -106,7 +106,7 @@ def test_realms_are_purged_only_from_purging(cli: Cli) -> None:
         (("sweep", "--realm", "nobody"), "nobody"),
         (("expire", "--keep", "sometimes"), "retention"),
         (("expire", "--realm", "nobody"), "nobody"),
-        (("verify", "--realm", "nobody"), "nobody"),
+        (("check", "--realm", "nobody"), "nobody"),
         (("purge-realms", "nobody"), "nobody"),
         (("runs", "no-such-run"), "no-such-run"),
         (("sweep", "--supersede", "no-such-run"), "no-such-run"),
@@ -149,11 +149,11 @@ def rows_of_all(cli: Cli) -> list[tuple[str, ...]]:
 @pytest.mark.parametrize(
     ("status", "operations"),
     [
-        ("CREATED", ("sweep", "expire", "verify", "retained", "purge-realms")),
+        ("CREATED", ("sweep", "expire", "check", "retained", "purge-realms")),
         ("ACTIVE", ("purge-realms",)),
         ("INACTIVE", ("purge-realms",)),
-        ("PURGING", ("sweep", "expire", "verify", "retained")),
-        ("PURGED", ("sweep", "expire", "verify", "retained", "purge-realms")),
+        ("PURGING", ("sweep", "expire", "check", "retained")),
+        ("PURGED", ("sweep", "expire", "check", "retained", "purge-realms")),
     ],
 )
 def test_a_realm_of_the_wrong_status_is_refused_by_name_before_anything_runs(
@@ -201,7 +201,7 @@ def test_ids_of_runs_and_counts_are_whole_on_a_narrow_terminal(cli: Cli, monkeyp
 
 def test_a_second_run_at_once_is_refused_and_names_the_first(cli: Cli) -> None:
     with open_store(cli.url) as store, Runs(store.backend, store.clock).run("sweep") as run:  # type: ignore[attr-defined]
-        for operation in ("sweep", "expire", "verify", "purge-realms"):
+        for operation in ("sweep", "expire", "check", "purge-realms"):
             assert (
                 f"--supersede {run.record.id}"
                 in cli("maintain", operation, *(["--yes"] if operation == "expire" else [])).error
@@ -230,7 +230,7 @@ def test_tables_call_realms_and_pointers_by_their_whole_names_on_a_narrow_termin
     fill(cli)
     dry = cli("maintain", "expire", "--keep", "*=3n", "--dry-run").out
     assert "default " in dry and MAIN in dry and "#" not in dry
-    assert "default " in cli("maintain", "sweep").out and "default " in cli("maintain", "verify").out
+    assert "default " in cli("maintain", "sweep").out and "default " in cli("maintain", "check").out
 
 
 def test_a_run_without_rows_still_shows_its_operation_and_outcome(cli: Cli) -> None:

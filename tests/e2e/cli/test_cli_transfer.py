@@ -1,4 +1,4 @@
-"""`headwater maintain export` and `import` from the outside: a realm is moved, and what cannot be is refused in one line."""
+"""`headwater realm export` and `import` from the outside: a realm is moved, and what cannot be is refused in one line."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def there(tmp_path: Path) -> Cli:
 
 
 def test_a_realm_is_moved_to_another_store_and_audited_there(here: Cli, there: Cli, tmp_path: Path) -> None:
-    exported = here("maintain", "export", "shop", "--to", str(tmp_path), "--json").json
+    exported = here("realm", "export", "shop", "--to", str(tmp_path), "--json").json
     file = exported["file"]
     assert Path(file).parent == tmp_path and exported["reached"] > 40 and exported["counts"]["objects"] >= exported["reached"]
     assert len(exported["sha256"]) == 64 and exported["bytes"] == Path(file).stat().st_size
-    imported = there("maintain", "import", file, "--as", "moved", "--json").json
+    imported = there("realm", "import", file, "--as", "moved", "--json").json
     assert imported["status"] == "ACTIVE" and imported["from_instance"] == exported["instance"]
     assert imported["sha256"] == exported["sha256"]
     whole = there("audit", "verify", "--realm", "moved", "--json").json["pointers"]
@@ -59,16 +59,16 @@ def test_a_realm_is_moved_to_another_store_and_audited_there(here: Cli, there: C
     logs = [cli("log", "--realm", name, "--json").out for cli, name in ((here, "shop"), (there, "moved"))]
     assert logs[0] == logs[1].replace('"moved"', '"shop"')
     assert there("maintain", "sweep", "--realm", "moved").code == 0
-    assert there("maintain", "verify", "--realm", "moved", "--json").json["holds"]
+    assert there("maintain", "check", "--realm", "moved", "--json").json["holds"]
     assert there("audit", "replay", "--realm", "moved").code == 0
 
 
 def test_transfers_are_reported_as_text(here: Cli, there: Cli, tmp_path: Path) -> None:
-    shown = here("maintain", "export", "shop", "--to", str(tmp_path / "shop.hwexport"), "--low-level")
+    shown = here("realm", "export", "shop", "--to", str(tmp_path / "shop.hwexport"), "--low-level")
     assert shown.code == 0 and "shop.hwexport, sha256 " in shown.out
-    checked = there("maintain", "import", str(tmp_path / "shop.hwexport"), "--as", "moved", "--dry-run")
+    checked = there("realm", "import", str(tmp_path / "shop.hwexport"), "--as", "moved", "--dry-run")
     assert checked.code == 0 and "the file is whole" in checked.out
-    closed = there("maintain", "import", str(tmp_path / "shop.hwexport"), "--as", "moved", "--inactive")
+    closed = there("realm", "import", str(tmp_path / "shop.hwexport"), "--as", "moved", "--inactive")
     assert "moved is INACTIVE, as moved#" in closed.out
     assert there("realm", "activate", "moved").code == 0
     assert there("log", "--realm", "moved", "--limit", "1").code == 0
@@ -76,7 +76,7 @@ def test_transfers_are_reported_as_text(here: Cli, there: Cli, tmp_path: Path) -
 
 def test_a_failed_transfer_is_one_line_and_leaves_nothing(here: Cli, there: Cli, tmp_path: Path) -> None:
     file = tmp_path / "shop.hwexport"
-    here("maintain", "export", "shop", "--to", str(file))
+    here("realm", "export", "shop", "--to", str(file))
     damaged, cut_off, newer = tmp_path / "damaged", tmp_path / "cut", tmp_path / "newer"
     data = file.read_bytes()
     damaged.write_bytes(data[:400] + bytes([data[400] ^ 1]) + data[401:])
@@ -91,7 +91,7 @@ def test_a_failed_transfer_is_one_line_and_leaves_nothing(here: Cli, there: Cli,
         (("import", str(file), "--as", "a b"), "realm name"),
         (("import", str(file), "--as", "moved", "--resume"), "no realm"),
     ]:
-        assert word in there("maintain", *arguments).error, arguments
+        assert word in there("realm", *arguments).error, arguments
     assert there("realm", "list", "--json").json == {"realms": []}
     for arguments, word in [
         (("export", "nobody", "--to", str(tmp_path / "new")), "nobody"),
@@ -100,7 +100,7 @@ def test_a_failed_transfer_is_one_line_and_leaves_nothing(here: Cli, there: Cli,
         (("export", "shop", "--to", str(tmp_path / "no" / "folder")), "no folder"),
         (("import", str(file), "--as", "shop"), "exists already and is ACTIVE"),
     ]:
-        assert word in here("maintain", *arguments).error, arguments
+        assert word in here("realm", *arguments).error, arguments
     assert file.read_bytes() == data and not (tmp_path / "new").exists()
 
 
@@ -114,7 +114,7 @@ def test_a_full_disk_is_one_line_and_leaves_no_file(here: Cli, tmp_path: Path, m
         return Path("/dev/full").open("wb")  # every write to it is refused by the system as on a full disk
 
     monkeypatch.setattr(new_file, "_opened", on_a_full_disk)
-    error = here("maintain", "export", "shop", "--to", str(folder)).error
+    error = here("realm", "export", "shop", "--to", str(folder)).error
     assert opened and "EXPORT_NOT_WRITTEN" in error and "No space left" in error
     assert list(folder.iterdir()) == []
     monkeypatch.undo()

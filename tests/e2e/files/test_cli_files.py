@@ -71,7 +71,7 @@ def test_verify_finds_files_that_a_retained_state_of_any_branch_misses(tmp_path:
         lake.create_tag("release", "dev")
         lake.branch().commit([Delete(("db", "orders"))])
         dev.delete()
-    whole = run("--store", store, "maintain", "files", "verify", "--json")
+    whole = run("--store", store, "maintain", "files", "check", "--json")
     assert whole.returncode == 0, whole.stderr
     [report] = json.loads(whole.stdout)["realms"]
     on_disk = [path for path in Path(f"{tmp_path}/warehouse").rglob("*") if path.is_file()]
@@ -83,7 +83,7 @@ def test_verify_finds_files_that_a_retained_state_of_any_branch_misses(tmp_path:
     for victim in victims:
         victim.unlink()
     Path(old.removeprefix("file://")).write_text("damaged")
-    damaged = run("--store", store, "maintain", "files", "verify", "--json")
+    damaged = run("--store", store, "maintain", "files", "check", "--json")
     assert damaged.returncode == 1
     [report] = json.loads(damaged.stdout)["realms"]
     assert (report["missing"], report["unreadable"]) == (1, 1), report  # what damaged metadata names is not known

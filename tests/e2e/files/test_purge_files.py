@@ -134,7 +134,7 @@ def test_the_command_purges_by_metadata_by_list_and_by_folder(tmp_path: Path) ->
     assert run(store, "purge", "--location", root).returncode == 2, "everything is younger than the grace"
     assert run(store, "purge", "--location", root, "--older-than", "0").returncode == 0
     assert left() == {"kept"}
-    assert run(store, "verify").returncode == 0
+    assert run(store, "check").returncode == 0
     in_use = run(store, "purge", "--table", "db.kept", "--json")
     assert in_use.returncode == 0 and json.loads(in_use.stdout)["roots"][0]["confirmed"] == 0 and left() == {"kept"}
     unknown = run(store, "purge", "--table", "db.first")

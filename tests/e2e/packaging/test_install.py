@@ -81,7 +81,7 @@ def test_the_first_example_of_the_readme_runs(environment: Install, tmp_path: Pa
     "command",
     [
         "--help", "--version", "log", "changes --json", "snapshot", "subscribe --json", "audit verify", "diff main main",
-        "maintain verify", "maintain sweep --dry-run", "maintain schedule --once", "publish --status", "settings", "dev status",
+        "maintain check", "maintain sweep --dry-run", "maintain schedule --once", "publish --status", "settings", "dev status",
         "principal list", "subscribe --help", "publish --help", "serve --help", "audit --help",
     ],
 )  # fmt: skip

@@ -33,4 +33,4 @@ def test_the_commands_of_the_page_run_and_remove_what_is_old(tmp_path: Path) -> 
         records = Runs(store.backend, store.clock).list()
     done = {(record.operation, record.dry_run): record.totals() for record in records}
     assert done["sweep", False].purged == done["sweep", True].would_purge > len(past.abandoned) // 2
-    assert ("verify", False) in done and all(record.status == "DONE" for record in records)
+    assert ("check", False) in done and all(record.status == "DONE" for record in records)

@@ -234,12 +234,12 @@ def test_the_documented_commands_archive_and_replay(spark: SparkSession, lake: t
     assert made.exception is None, made.exception
     answer = json.loads(made.stdout)
     assert answer["archived"] == len(logged_changes(engine.realm().kernel))
-    shown = run(["--store", url, "maintain", "replay", "--archive", f"{tmp_path}/archive", "--json"])
+    shown = run(["--store", url, "audit", "states", "--archive", f"{tmp_path}/archive", "--json"])
     keys = {tuple(row["key"]) for row in json.loads(shown.stdout) if row["pointer"] == MAIN}
     assert keys == set(stored(engine, "main"))
-    refused = run(["--store", url, "maintain", "replay", "--archive", f"{tmp_path}/none"])
+    refused = run(["--store", url, "audit", "states", "--archive", f"{tmp_path}/none"])
     assert isinstance(refused.exception, InvalidInput) and "no archive" in str(refused.exception)
-    both = run(["--store", url, "maintain", "replay", "--at", "2026-01-01T00:00:00Z", "--counts"])
+    both = run(["--store", url, "audit", "states", "--at", "2026-01-01T00:00:00Z", "--counts"])
     assert isinstance(both.exception, InvalidInput)
     cut_history(engine, MAIN)
     late = json.loads(run(["--store", url, "maintain", "archive", f"{tmp_path}/late", "--json"]).stdout)

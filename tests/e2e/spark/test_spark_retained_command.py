@@ -45,7 +45,7 @@ def test_the_sets_of_all_realms_are_kept_from_kafka_and_that_of_the_system_from_
         assert run("publish", "--once").code == 0
         second = run("maintain", "retained", "--kafka", "--json").json["realms"]
         assert second[1]["step"] > first[1]["step"] and second[1]["rows"] > first[1]["rows"]
-        assert run("maintain", "verify", "--stream", "--realm", "default").code == 0
+        assert run("maintain", "check", "--stream", "--realm", "default").code == 0
     given["kafka_sasl_password"] = "wrong"
     assert "kafka_sasl_password" in run("maintain", "retained", "--kafka").error
     given["kafka_sasl_mechanism"] = "OAUTHBEARER"

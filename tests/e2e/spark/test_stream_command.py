@@ -134,7 +134,7 @@ def test_all_realms_are_kept_current_swept_and_resumed_after_kill_9(lake: Lake, 
         assert stream.process.wait(120) == 0, stream.log()
     lake.old.check_states()
     broken.unlink()
-    verified = lake.run("maintain", "verify", "--stream", "--realm", "default", "--realm", "new", "--realm", "old")
+    verified = lake.run("maintain", "check", "--stream", "--realm", "default", "--realm", "new", "--realm", "old")
     assert verified.code == 0, verified.err
 
 

@@ -1,4 +1,4 @@
-"""`headwater maintain export` and `import`: writes a realm to a file, and creates a realm from one."""
+"""`headwater realm export` and `import`: writes a realm to a file, and creates a realm from one."""
 
 from __future__ import annotations
 
@@ -78,4 +78,4 @@ def import_command(
 
 
 COMMANDS = (export_command, import_command)
-"""What the group `maintain` adds."""
+"""What the group `realm` adds."""
