@@ -20,10 +20,11 @@ from headwater.schemas.rpc.services import SERVICES, RpcMethod, all_methods
 from headwater.service.config import ServeConfig
 from headwater.service.feed.stream_connection import SlowReader
 from headwater.service.gate.answers import seconds_to_read
+from headwater.service.grpc.admission import receive_one
 from headwater.service.grpc.call_context import CallContext, call_context, localized
 from headwater.service.grpc.grpc_errors import STATUS_DETAILS, internal_status, status_of
 from headwater.service.grpc.open_services import Health, Reflection
-from headwater.service.grpc.pipeline import Pipeline, Refused, receive_one
+from headwater.service.grpc.pipeline import Pipeline, Refused
 from headwater.service.grpc.rpc import Rpc
 from headwater.service.grpc.rpc_table import RPCS
 from headwater.service.grpc.runtime import Runtime

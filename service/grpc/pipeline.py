@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import inspect
 import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Hashable
@@ -18,36 +17,26 @@ import msgspec
 from google.protobuf.message import Message
 
 from headwater.persistence.records.idempotency_rows import IdempotencyRows, KeyedRequest
-from headwater.persistence.rows import SYSTEM_REALM
-from headwater.schemas.errors import CommitConflict, HeadwaterError, InvalidInput, NotServing
+from headwater.schemas.errors import CommitConflict, HeadwaterError
 from headwater.schemas.rpc.services import RpcMethod
-from headwater.service.auth.caller import Caller
-from headwater.service.auth.tokens.token_endpoint import peer_of
 from headwater.service.feed.stream_connection import SlowReader
 from headwater.service.gate.answers import SMALL_ANSWER_BYTES
-from headwater.service.gate.bodies import SMALL_BODY_BYTES, BodyReader
-from headwater.service.gate.budgets import Budgets
-from headwater.service.gate.gate import SLOW_SECONDS, open_realm
+from headwater.service.gate.bodies import SMALL_BODY_BYTES
+from headwater.service.gate.gate import SLOW_SECONDS
 from headwater.service.gate.request import Request
-from headwater.service.gate.rights import authorize, authorize_body
-from headwater.service.gate.route import ELEMENTS_MAX, FORM_BYTES_MAX, MESSAGE, Needs
-from headwater.service.grpc.call_context import CallContext, call_key, localized
+from headwater.service.grpc.admission import Admission, receive_one
+from headwater.service.grpc.call_context import CallContext, localized
 from headwater.service.grpc.grpc_errors import late_error, status_of
 from headwater.service.grpc.messages.answer_sizes import meta_alone, smaller_page, too_large
 from headwater.service.grpc.read_retries import read_again
 from headwater.service.grpc.rpc import (
-    Bound,
     Gathered,
-    Public,
     Rpc,
     RpcCall,
-    check_message_elements,
     make_request,
-    parsed,
     with_run,
 )
 from headwater.service.grpc.rpc_audit import SeenCall, audit_rpc
-from headwater.service.grpc.rpc_caller import caller_of, refuse_principal
 from headwater.service.grpc.runtime import Runtime
 from headwater.service.http.preconditions import as_precondition
 from headwater.service.http.responses import Receive, Response
@@ -75,23 +64,6 @@ class Refused(Exception):
         self.status = status
 
 
-class Admitted:
-    """A call that may run, with what it holds until it is answered."""
-
-    __slots__ = ("_budgets", "_place", "_reader", "call", "request")
-
-    def __init__(self, call: RpcCall, request: Request, reader: BodyReader, budgets: Budgets, place: Any) -> None:
-        self.call = call
-        self.request = request
-        self._reader = reader
-        self._budgets = budgets
-        self._place = place
-
-    def leave(self) -> None:
-        self._budgets.leave(self._place)
-        self._reader.close()
-
-
 class Pipeline:
     """The steps of one method."""
 
@@ -102,6 +74,7 @@ class Pipeline:
         self._service = runtime.service
         self.method = method
         self._rpc = rpc
+        self._admission = Admission(runtime, method, rpc)
         self._is_audited = method.name.partition("/")[0].rpartition(".")[2] in runtime.service.config.audited
         self._bytes_max = runtime.service.config.grpc_message_bytes_max
         self._is_read = not method.takes_stream and "idempotency" not in method.request.DESCRIPTOR.fields_by_name
@@ -117,8 +90,8 @@ class Pipeline:
     async def _traced_unary(self, context: CallContext, seen: SeenCall, receive: Receive, count: CountAnswer) -> bytes:
         with self._span(context):
             if self._rpc.public is not None:
-                return (await self._for_everybody(context, receive, self._rpc.public)).SerializeToString()
-            admitted = await self._access(context, seen, receive)
+                return (await self._admission.for_everybody(context, receive, self._rpc.public)).SerializeToString()
+            admitted = await self._admission.admit(context, seen, receive)
             try:
                 call = admitted.call
                 has_key = self._rpc.is_keyed and idempotency_key(admitted.request.scope) is not None
@@ -142,11 +115,11 @@ class Pipeline:
             if message is None:
                 raise too_large(len(answer), self._bytes_max)
             call = msgspec.structs.replace(call, message=message)
-            bound = await self._bound_to(call)
+            bound = await self._admission.bound_to(call)
             request, needs = make_request(call, bound, None), bound.route.needs
             if needs is None:
                 raise LookupError(f"{bound.route.path} has no right")
-            await self._authorized(request, needs, call.caller)
+            await self._admission.authorized(request, needs, call.caller)
             answer = (await self._handled(call, request)).SerializeToString()
         return answer
 
@@ -158,12 +131,12 @@ class Pipeline:
 
     async def _traced_gathered(self, context: CallContext, seen: SeenCall, parts: AsyncIterator[bytes]) -> bytes:
         with self._span(context):
-            admitted = await self._access(context, seen, receive_one(parts))
+            admitted = await self._admission.admit(context, seen, receive_one(parts))
             try:
                 call, request = admitted.call, admitted.request
                 if self._rpc.gather is None:
                     raise LookupError("the row takes no stream")
-                later = (await self._parsed_aside(raw) async for raw in parts)
+                later = (await self._admission.parsed_aside(raw) async for raw in parts)
                 found = await self._rpc.gather(call, request, idempotency_key(request.scope), later)
                 return await self._idempotent(call, request, found)
             finally:
@@ -178,7 +151,7 @@ class Pipeline:
         seen, status = SeenCall(), "OK"
         try:
             with self._span(context):
-                admitted = await self._access(context, seen, receive)
+                admitted = await self._admission.admit(context, seen, receive)
                 try:
                     if self._rpc.serve is None:
                         raise LookupError("the row has no stream")
@@ -238,102 +211,6 @@ class Pipeline:
     def _span(self, context: CallContext) -> Any:
         tracing = self._service.tracing
         return nullcontext() if tracing is None else tracing.request(context.scope, context.method, context.request_id)
-
-    async def _access(self, context: CallContext, seen: SeenCall, receive: Receive) -> Admitted:
-        """⚠ Nothing of the message is read before it is known who calls. The right is asked for before anything is looked up,
-        but for ids, which are not there for who may not list them."""
-        self._refuse_if_late(context)
-        service = self._service
-        caller = seen.caller = await caller_of(service, context, is_system=self._rpc.is_system)
-        budgets, owner = self._runtime.budgets, caller.identity
-        reader = BodyReader(budgets, MESSAGE, owner, service.config.grpc_message_bytes_max)
-        try:
-            raw = await self._arrived(reader, owner, context, receive)
-            call, bound = await self._bound(context, caller, raw)
-            request = seen.request = make_request(call, bound, self._key(context, call.message))
-            needs, budget = bound.route.needs, bound.route.budget
-            if needs is None or budget is None:
-                raise LookupError(f"{bound.route.path} has no right or no budget")
-            admitted = Admitted(call, request, reader, budgets, budgets.enter(budget, caller))
-        except BaseException:
-            reader.close()
-            raise
-        try:
-            await self._authorized(request, needs, caller)
-        except BaseException:
-            admitted.leave()
-            raise
-        return admitted
-
-    async def _authorized(self, request: Request, needs: Needs, caller: Caller) -> None:
-        await authorize(request, needs)
-        if caller.realm == SYSTEM_REALM and not request.serves_system:
-            raise InvalidInput("the system realm has tenants and logs only.", field="realm", remedy="Name another realm.")
-        feed = self._service.feeds.known(caller.realm)
-        if feed is None:
-            await open_realm(self._service, request, caller)
-        else:
-            request.feed, request.kernel = feed, feed.kernel
-        if request.refuses_unknown_parameters:
-            _ = request.query
-        if needs.body is not None or needs.check is not None:
-            await authorize_body(request, needs)
-
-    async def _arrived(self, reader: BodyReader, owner: Hashable, context: CallContext, receive: Receive) -> bytes:
-        arrivals = self._runtime.arrivals
-        waiting = arrivals.enter(owner)
-        if waiting is not None:
-            await waiting
-        try:
-            return await reader.read(context.scope, receive, None)
-        finally:
-            arrivals.leave(owner)
-
-    async def _bound(self, context: CallContext, caller: Caller, raw: bytes) -> tuple[RpcCall, Bound]:
-        """Off the event loop where the message is large."""
-
-        def bind() -> tuple[RpcCall, Bound | Awaitable[Bound]]:
-            call = RpcCall(runtime=self._runtime, context=context, caller=caller, message=self._parsed(raw))
-            return call, self._rpc.bind(call)
-
-        call, binding = bind() if len(raw) <= SMALL_BODY_BYTES else await asyncio.to_thread(bind)
-        return call, await self._bound_to(call, binding)
-
-    async def _bound_to(self, call: RpcCall, binding: Bound | Awaitable[Bound] | None = None) -> Bound:
-        binding = self._rpc.bind(call) if binding is None else binding
-        bound: Bound = await binding if inspect.isawaitable(binding) else binding
-        if bound.route not in self._rpc.routes:
-            raise LookupError(f"{self.method.name} has no right for {bound.route.path}")
-        return bound
-
-    async def _for_everybody(self, context: CallContext, receive: Receive, serve: Public) -> Message:
-        """Nobody has proven who calls: what is asked for limits itself, by address."""
-        self._refuse_if_late(context)
-        if not self._service.config.dev:
-            refuse_principal(context)
-        budget = self._rpc.routes[0].budget
-        if budget is None:
-            raise LookupError(f"{self.method.name} has no budget")
-        budgets, owner = self._runtime.budgets, peer_of(context.scope)
-        reader = BodyReader(budgets, budget, owner, FORM_BYTES_MAX)
-        place = budgets.enter(budget, None)
-        try:
-            raw = await self._arrived(reader, owner, context, receive)
-            return await serve(self._service, context, self._parsed(raw))
-        finally:
-            budgets.leave(place)
-            reader.close()
-
-    def _refuse_if_late(self, context: CallContext) -> None:
-        if context.is_late:
-            raise late_error()
-        if self._service.stopping.is_set:
-            raise NotServing("the server is stopping.", remedy="Try again.")
-
-    def _key(self, context: CallContext, message: Message) -> str | None:
-        if not self._rpc.is_keyed and "idempotency" not in message.DESCRIPTOR.fields_by_name:
-            return None
-        return call_key(context, cast(Any, message).idempotency.key)
 
     async def _idempotent(self, call: RpcCall, request: Request, gathered: Gathered | None = None) -> bytes:
         key = idempotency_key(request.scope)
@@ -397,15 +274,6 @@ class Pipeline:
             return await asyncio.to_thread(self._rpc.reply, call, request, response)
         return self._rpc.reply(call, request, response)
 
-    async def _parsed_aside(self, raw: bytes) -> Message:
-        return self._parsed(raw) if len(raw) <= SMALL_BODY_BYTES else await asyncio.to_thread(self._parsed, raw)
-
-    def _parsed(self, raw: bytes) -> Message:
-        message: Message = parsed(self.method.request, raw, "message")
-        if len(raw) > max(SMALL_BODY_BYTES, ELEMENTS_MAX):  # an element takes a byte at least
-            check_message_elements(message)
-        return message
-
 
 async def _to_its_end(work: Coroutine[Any, Any, bytes]) -> bytes:
     """⚠ A call that is cancelled, or whose deadline is over, goes on until its answer is kept. Else its key would stay claimed,
@@ -418,19 +286,6 @@ async def _to_its_end(work: Coroutine[Any, Any, bytes]) -> bytes:
         if not running.cancelled():
             running.exception()  # is told to nobody
         raise
-
-
-def receive_one(messages: AsyncIterator[bytes]) -> Receive:
-    """⚠ Methods are declared as if they took streams of messages, which looks the same from outside: of any other method gRPC
-    reads the message before anybody could ask who sends it."""
-
-    async def receive() -> dict[str, Any]:
-        message = await anext(aiter(messages), None)
-        if message is None:
-            return {"type": "http.disconnect"}
-        return {"type": "http.request", "body": message, "more_body": False}
-
-    return receive
 
 
 def _fingerprint(method: RpcMethod, message: Message) -> bytes:

@@ -15,11 +15,14 @@ from google.protobuf.message import DecodeError, Message
 
 from headwater.schemas.errors import InvalidInput, RequestTooLarge
 from headwater.service.auth.caller import Caller
+from headwater.service.feed.feed_routes import FEED_API
 from headwater.service.gate.request import LEVELS, Request
 from headwater.service.gate.route import ELEMENTS_MAX, Route
 from headwater.service.grpc.call_context import IDEMPOTENCY_KEY, CallContext
 from headwater.service.http.responses import Response, Scope
+from headwater.service.iceberg.routes import ICEBERG
 from headwater.service.idempotency.run_once import IdempotentRun
+from headwater.service.manage.routes import MANAGE
 
 if TYPE_CHECKING:
     from headwater.service.feed.service import Service
@@ -84,6 +87,15 @@ class Rpc(msgspec.Struct, frozen=True, kw_only=True):
     is_system: bool = False
     without_secret: Callable[[Any], None] | None = None
     """Takes the secret out of an answer before it is kept under its key."""
+
+
+def sibling(method: str, path: str) -> Route:
+    """The HTTP route that a method shares its right and handler with."""
+    for api in (FEED_API, MANAGE, ICEBERG):
+        for route in api.routes:
+            if route.method == method and route.path == path:
+                return route
+    raise LookupError(f"there is no route {method} {path}")
 
 
 def make_request(call: RpcCall, bound: Bound, key: str | None) -> Request:

@@ -15,6 +15,7 @@ from headwater.persistence.rows import SYSTEM_REALM
 from headwater.schemas.change import Change
 from headwater.schemas.errors import InvalidInput
 from headwater.schemas.extras import needs_extra
+from headwater.schemas.filters import NO_FILTER, Filter
 from headwater.settings import Settings
 from headwater.wiring.servers import connected, server_connection
 
@@ -40,23 +41,23 @@ def quiet_kafka() -> None:
 
 @contextmanager
 def feed_reader(
-    settings: Settings, realm: str, chosen: Pointers, after: str, *, stream: bool = False
+    settings: Settings, realm: str, chosen: Pointers, after: str, *, wanted: Filter = NO_FILTER, stream: bool = False
 ) -> Iterator[tuple[Reader, tuple[str, ...]]]:
     """A reader of a server or of the store, and the pointers that it reads."""
     if realm == SYSTEM_REALM:
         with logs_of(settings, realm) as logs:
             pointers = chosen.of_system()
-            yield logs.reader(pointers, after, stream=stream), pointers
+            yield logs.reader(pointers, after, filter=wanted, stream=stream), pointers
         return
     if settings.server:
         with connected(settings) as engine:
             remote = engine.realm(realm)
             pointers = chosen.of(remote)
-            yield remote.reader(pointers, after, stream=stream), pointers
+            yield remote.reader(pointers, after, filter=wanted, stream=stream), pointers
         return
     with store_realm(settings, realm) as local:
         pointers = chosen.of(local)
-        yield store_reader(local, pointers, after), pointers
+        yield store_reader(local, pointers, after, wanted), pointers
 
 
 def which_pointers(function: F) -> F:
@@ -97,8 +98,8 @@ class Pointers(NamedTuple):
             return self.of(handle), handle.instance
 
 
-def store_reader(realm: RealmHandle, pointers: Sequence[str], after: str) -> Reader:
-    return realm.logs.reader(pointers, after)
+def store_reader(realm: RealmHandle, pointers: Sequence[str], after: str, wanted: Filter = NO_FILTER) -> Reader:
+    return realm.logs.reader(pointers, after, filter=wanted)
 
 
 @asynccontextmanager
@@ -124,14 +125,15 @@ async def _server_log(settings: Settings, realm: str) -> AsyncIterator[AsyncHttp
 
 
 async def kafka_changes(
-    source: KafkaSource, *, follow: bool, settings: Settings, limit: int | None = None
+    source: KafkaSource, *, follow: bool, settings: Settings, wanted: Filter = NO_FILTER, limit: int | None = None
 ) -> AsyncGenerator[Change, None]:
     """The group's position moves behind what was taken, at most a second late and when the end or the limit is reached."""
     acknowledged, count = time.monotonic(), 0
     async with kafka_reader(source, settings) as reader:
         async for change in reader.changes(follow=follow):
-            yield change
-            count += 1
+            if wanted.shows(change):
+                yield change
+                count += 1
             if count == limit:
                 break
             if time.monotonic() - acknowledged > ACKNOWLEDGE_SECONDS:

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 import msgspec
 import rich_click as click
 
+from headwater.cli.catalogs.change_filter import filtered
 from headwater.cli.catalogs.changes_output import print_changes
+from headwater.cli.feed.change_jobs import ShowChanges, each_to
 from headwater.cli.feed.feed_sources import Pointers, feed_reader, kafka_changes, which_pointers
 from headwater.cli.output import as_json
 from headwater.cli.target import in_realm
@@ -21,6 +23,8 @@ from headwater.consumers.clients.cursor_file import CursorFile
 from headwater.consumers.kafka.kafka_source import KafkaSource
 from headwater.schemas.change import Change
 from headwater.schemas.errors import InvalidInput, SubscriptionNotFound
+from headwater.schemas.filters import Filter
+from headwater.schemas.http.feed_json import FilterBody
 from headwater.settings import Settings
 from headwater.wiring.kafka_readers import kafka_source
 from headwater.wiring.servers import connected
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
 @in_realm
 @click.option("--after", help="A commit id, a seq, a cursor, a time, earliest or latest. Default: earliest.")
 @click.option("--from-commit", metavar="ID", help="Start after this commit; the same as --after, and the only way for Kafka.")
+@filtered
 @click.option("--follow", is_flag=True, help="Wait for further changes.")
 @click.option("--limit", type=click.IntRange(1), help="Stop after this many changes.")
 @click.option("--stream", is_flag=True, help="With --server: use server-sent events instead of polls.")
@@ -49,6 +54,12 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="With a server or the store: continue from the position in this file, and store the position.",
 )
+@click.option(
+    "--run",
+    "job",
+    metavar="COMMAND",
+    help="Run this program for each change, with its JSON on standard input, instead of printing it.",
+)
 @as_json
 @click.pass_obj
 def command(
@@ -60,6 +71,7 @@ def command(
     realm: str,
     after: str | None,
     from_commit: str | None,
+    wanted: Filter,
     follow: bool,
     limit: int | None,
     stream: bool,
@@ -68,6 +80,7 @@ def command(
     access: bool,
     with_cursor: bool,
     cursor_file: str | None,
+    job: str | None,
     json_output: bool,
 ) -> None:
     """Print changes of a server, of Kafka or of the store, each once, in order and verified; JSON is one Change per line.
@@ -75,12 +88,19 @@ def command(
     Without --pointer, --catalog and --branch it reads the branch `main` of the catalog `lake`; from Kafka, all pointers.
     Gaps are filled from the log, and broken connections are opened again. A cursor whose history is gone ends the
     command.
+
+    A filter shows whole changes. It never hides deletions, renames out of the prefix or moves of the branch, unless
+    --kind or --op exclude them by name. A program of --run that fails ends the command with exit code 1, and the position
+    stays before that change.
     """
     _check(settings.server, kafka, after, from_commit, subscription, group, with_cursor, cursor_file)
     kept = None if cursor_file is None else CursorFile(Path(cursor_file))
     start = (kept and kept.read()) or from_commit or after or "earliest"
     if access and kafka is None:
         raise InvalidInput("these flags do not go together.", field="access", remedy="Topics are Kafka's: add --kafka.")
+    if job is not None and with_cursor:
+        raise InvalidInput("these flags do not go together.", field="with_cursor", remedy="With --run, add --cursor-file.")
+    show = _printing(json_output) if job is None else each_to(job)
     chosen = Pointers(pointers, catalog, branch)
     if kafka is not None:
         read, instance = chosen.if_any(settings, realm)
@@ -94,16 +114,21 @@ def command(
             from_commit=from_commit,
             access=access,
         )
-        asyncio.run(_print_kafka(source, settings, follow, limit, json_output))
+        asyncio.run(_show_kafka(source, settings, wanted, follow, limit, show))
         return
     if subscription is not None:
         with connected(settings) as engine:
             remote = engine.realm(realm)
-            named = _subscribed(remote, subscription, chosen.of(remote), after or "latest")
-            print_changes(named.changes(follow=follow, limit=limit), json_output=json_output, with_pointer=True)
+            named = _subscribed(remote, subscription, chosen.of(remote), after or "latest", wanted)
+            show(named.changes(follow=follow, limit=limit), True)
         return
-    with feed_reader(settings, realm, chosen, start, stream=stream and follow) as (reader, read):
-        _print(reader, kept, follow, limit, json_output, with_cursor, len(read) > 1)
+    with feed_reader(settings, realm, chosen, start, wanted=wanted, stream=stream and follow) as (reader, read):
+        changes = _keeping(reader, kept, follow, limit)
+        if with_cursor:
+            for change in changes:
+                _print_line({"change": change, "cursor": reader.cursor})
+        else:
+            show(changes, len(read) > 1)
 
 
 def _check(
@@ -130,47 +155,42 @@ def _check(
             raise InvalidInput("these flags do not go together.", field=field, remedy=remedy)
 
 
-def _subscribed(remote: RemoteRealm, name: str, pointers: Iterable[str], after: str) -> RemoteSubscription:
+def _subscribed(remote: RemoteRealm, name: str, pointers: Iterable[str], after: str, wanted: Filter) -> RemoteSubscription:
     subscription = remote.subscription(name)
     try:
-        subscription.info()
+        info = subscription.info()
     except SubscriptionNotFound:
-        subscription.create(list(pointers), after)
+        info = subscription.create(list(pointers), after, filter=wanted)
+    if not wanted.asks_for_all and info.filter != msgspec.convert(wanted, FilterBody, from_attributes=True):
+        raise InvalidInput(
+            f"the subscription {name!r} has another filter.",
+            field="subscription",
+            remedy="Leave out --kind, --op, --type and --prefix, or use another name.",
+        )
     return subscription
 
 
-def _print(
-    reader: Reader,
-    kept: CursorFile | None,
-    follow: bool,
-    limit: int | None,
-    json_output: bool,
-    with_cursor: bool,
-    with_pointer: bool,
-) -> None:
-    """⚠ Where the reader begins is kept before the first line."""
+def _keeping(reader: Reader, kept: CursorFile | None, follow: bool, limit: int | None) -> Iterator[Change]:
+    """The position is kept when the next Change is asked for: the one before is printed or done then. ⚠ Where the reader
+    begins is kept before the first one."""
     if kept is not None:
         kept.write(reader.begin(follow=follow))
-    changes = _keeping(reader, kept, islice(reader.changes(follow=follow), limit))
-    if not with_cursor:
-        print_changes(changes, json_output=json_output, with_pointer=with_pointer)
-        return
-    for change in changes:
-        _print_line({"change": change, "cursor": reader.cursor})
-
-
-def _keeping(reader: Reader, kept: CursorFile | None, changes: Iterable[Change]) -> Iterator[Change]:
-    """The position is kept when the next Change is asked for: the line of the one before is printed then."""
-    for change in changes:
+    for change in islice(reader.changes(follow=follow), limit):
         yield change
         if kept is not None:
             kept.write(reader.cursor)
 
 
-async def _print_kafka(source: KafkaSource, settings: Settings, follow: bool, limit: int | None, json_output: bool) -> None:
-    async with aclosing(kafka_changes(source, follow=follow, settings=settings, limit=limit)) as changes:
+async def _show_kafka(
+    source: KafkaSource, settings: Settings, wanted: Filter, follow: bool, limit: int | None, show: ShowChanges
+) -> None:
+    async with aclosing(kafka_changes(source, follow=follow, settings=settings, wanted=wanted, limit=limit)) as changes:
         async for change in changes:
-            print_changes([change], json_output=json_output, with_pointer=len(source.pointers) != 1)
+            show([change], len(source.pointers) != 1)
+
+
+def _printing(json_output: bool) -> ShowChanges:
+    return lambda changes, with_pointer: print_changes(changes, json_output=json_output, with_pointer=with_pointer)
 
 
 def _print_line(value: object) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import rich_click as click
 
+from headwater.cli.catalogs.change_filter import filtered
 from headwater.cli.feed.feed_sources import Pointers, feed_reader, which_pointers
 from headwater.cli.output import as_json, echo, print_json
 from headwater.cli.target import in_realm
@@ -19,6 +20,7 @@ from headwater.consumers.webhooks.webhook_delivery import TRIES_MAX, Webhook, We
 from headwater.consumers.webhooks.webhook_run import WebhookResult, send_again, send_all
 from headwater.consumers.webhooks.webhook_signing import new_secret
 from headwater.schemas.errors import InvalidInput
+from headwater.schemas.filters import Filter
 from headwater.settings import Settings
 
 EXIT_DEAD_LETTERS = 1
@@ -46,6 +48,7 @@ def command() -> None:
 @click.option("--cursor-file", required=True, metavar="FILE", help="File that stores the position between runs.")
 @click.option("--dead-letters", required=True, metavar="FILE", help="File for changes that were not accepted.")
 @click.option("--after", default="latest", show_default=True, help="Where the first run starts.")
+@filtered
 @click.option("--follow", is_flag=True, help="Wait for further changes.")
 @tries
 @private
@@ -62,6 +65,7 @@ def send(
     cursor_file: str,
     dead_letters: str,
     after: str,
+    wanted: Filter,
     follow: bool,
     tries: int,
     allow_private: bool,
@@ -75,10 +79,11 @@ def send(
     """
     webhook = _webhook(url, secret_env, allow_private, tries)
     kept, dead = CursorFile(Path(cursor_file)), Path(dead_letters)
+    chosen = Pointers(pointers, catalog, branch)
     with httpx.Client(transport=CheckedTransport()) as client:
         sender = WebhookSender(webhook, dead, client=client)
         sender.check()
-        with feed_reader(settings, realm, Pointers(pointers, catalog, branch), kept.read() or after) as (reader, _):
+        with feed_reader(settings, realm, chosen, kept.read() or after, wanted=wanted) as (reader, _):
             result = send_all(reader, sender, kept, follow=follow)
     _show(result, dead, json_output)
 

@@ -13,8 +13,7 @@ from headwater.service.grpc.contents.iceberg_request import RpcIcebergCall
 from headwater.service.grpc.contents.references import Named, named
 from headwater.service.grpc.messages.message_fields import canonical_path, prefix, version_of
 from headwater.service.grpc.messages.paging import next_token, page_size, page_token
-from headwater.service.grpc.rpc import Bound, RpcCall, joined
-from headwater.service.grpc.sibling_routes import sibling
+from headwater.service.grpc.rpc import Bound, RpcCall, joined, sibling
 from headwater.service.http.responses import Response
 from headwater.service.iceberg.call import Identifier
 from headwater.service.iceberg.content_handlers import Renaming

@@ -22,8 +22,7 @@ from headwater.schemas.rpc import connector_pb2
 from headwater.service.grpc.messages.masks import masked
 from headwater.service.grpc.messages.message_fields import catalog_name, decoded, set_meta, version_of
 from headwater.service.grpc.messages.paging import next_token, page_size, page_token
-from headwater.service.grpc.rpc import Bound, Rpc, RpcCall
-from headwater.service.grpc.sibling_routes import sibling
+from headwater.service.grpc.rpc import Bound, Rpc, RpcCall, sibling
 from headwater.service.http.responses import Response
 from headwater.service.manage.route import IN_REALM
 

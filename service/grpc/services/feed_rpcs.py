@@ -30,8 +30,7 @@ from headwater.service.grpc.messages.committed import fill_committed
 from headwater.service.grpc.messages.frames import CHUNK_BYTES, FRAME_BYTES, chunks
 from headwater.service.grpc.messages.message_fields import catalog_name, json_field
 from headwater.service.grpc.messages.paging import next_token, page_size, page_token
-from headwater.service.grpc.rpc import Bound, Rpc, RpcCall
-from headwater.service.grpc.sibling_routes import sibling
+from headwater.service.grpc.rpc import Bound, Rpc, RpcCall, sibling
 from headwater.service.grpc.subscribing import subscribe
 from headwater.service.http.responses import Response
 from headwater.service.operations.commits import find_commit, no_commit

@@ -34,8 +34,7 @@ from headwater.service.grpc.messages.frames import CHUNK_BYTES
 from headwater.service.grpc.messages.key_contents import content_message, ruled_content
 from headwater.service.grpc.messages.message_fields import catalog_name, decoded, set_meta, version_of
 from headwater.service.grpc.messages.paging import next_token, page_size, page_token, parts_of
-from headwater.service.grpc.rpc import Bound, Rpc, RpcCall
-from headwater.service.grpc.sibling_routes import sibling
+from headwater.service.grpc.rpc import Bound, Rpc, RpcCall, sibling
 from headwater.service.http.responses import Response
 from headwater.service.manage.route import IN_CATALOG
 

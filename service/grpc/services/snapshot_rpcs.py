@@ -12,9 +12,8 @@ from headwater.service.grpc.contents.references import named
 from headwater.service.grpc.contents.table_metadata import committed_table, load_table
 from headwater.service.grpc.messages.message_fields import TABLE, prefix, set_outcome, version_of
 from headwater.service.grpc.messages.paging import next_token, page_size, page_token, parts_of
-from headwater.service.grpc.rpc import Bound, Rpc, RpcCall, joined
+from headwater.service.grpc.rpc import Bound, Rpc, RpcCall, joined, sibling
 from headwater.service.grpc.services.table_rpcs import table_commit
-from headwater.service.grpc.sibling_routes import sibling
 from headwater.service.iceberg.routes import TABLE as ONE
 
 SERVICE = "io.headwater.catalog.v1.SnapshotService"

@@ -28,8 +28,7 @@ from headwater.service.grpc.messages.statistics_messages import (
     summary_message,
     table_of,
 )
-from headwater.service.grpc.rpc import Bound, Gathered, Rpc, RpcCall, joined
-from headwater.service.grpc.sibling_routes import sibling
+from headwater.service.grpc.rpc import Bound, Gathered, Rpc, RpcCall, joined, sibling
 from headwater.service.http.responses import Response
 from headwater.service.manage.call import ManageCall, meta_of
 from headwater.service.manage.tables.statistics import STATISTICS as ONE

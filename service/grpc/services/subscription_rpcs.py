@@ -25,9 +25,8 @@ from headwater.service.feed.feed_routes import FEED
 from headwater.service.feed.page_json import positions_cursor
 from headwater.service.grpc.messages.frames import FRAME_BYTES
 from headwater.service.grpc.messages.message_fields import version_of
-from headwater.service.grpc.rpc import Bound, Rpc, RpcCall
+from headwater.service.grpc.rpc import Bound, Rpc, RpcCall, sibling
 from headwater.service.grpc.services.feed_rpcs import SERVICE
-from headwater.service.grpc.sibling_routes import sibling
 from headwater.service.http.responses import Response
 
 _ONE = f"{FEED}/subscriptions/{{name}}"

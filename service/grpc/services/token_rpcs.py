@@ -12,8 +12,7 @@ from headwater.schemas.rpc import tenant_pb2
 from headwater.service.auth.tokens.token_endpoint import ACCESS_TOKEN, CLIENT_CREDENTIALS, TOKEN_EXCHANGE, dev_token
 from headwater.service.feed.service import Service
 from headwater.service.grpc.call_context import CallContext
-from headwater.service.grpc.rpc import Bound, Rpc
-from headwater.service.grpc.sibling_routes import sibling
+from headwater.service.grpc.rpc import Bound, Rpc, sibling
 from headwater.service.http.realm_header import named_realm
 from headwater.service.http.responses import Response
 from headwater.service.manage.route import IN_REALM

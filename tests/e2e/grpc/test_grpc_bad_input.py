@@ -13,8 +13,9 @@ from google.rpc import error_details_pb2
 
 from headwater.schemas.errors import RequestTooSlow
 from headwater.schemas.rpc import catalog_pb2, common_pb2, feed_pb2, namespace_pb2, table_pb2
+from headwater.service.grpc.admission import receive_one
 from headwater.service.grpc.call_context import call_context
-from headwater.service.grpc.pipeline import Pipeline, receive_one
+from headwater.service.grpc.pipeline import Pipeline
 from headwater.service.grpc.rpc_table import RPCS
 from headwater.service.grpc.runtime import Runtime
 from tests.support.fixtures.grpc_rig import SCHEMA, GrpcRig, bearer, detail_of, grpc_rig, method_named, one_message

@@ -15,7 +15,7 @@ from google.rpc import error_details_pb2
 from headwater.consumers.clients.grpc_stream.grpc_transport import GrpcTransport
 from headwater.schemas.errors import StoreUnavailable
 from headwater.schemas.rpc import catalog_pb2, common_pb2, feed_pb2, namespace_pb2
-from headwater.service.grpc import grpc_server, pipeline
+from headwater.service.grpc import admission, grpc_server, pipeline
 from headwater.service.grpc.call_context import CallContext
 from headwater.service.grpc.grpc_metrics import GrpcCounts
 from headwater.service.grpc.pipeline import Pipeline
@@ -52,7 +52,7 @@ def recorder(port: GrpcRig, monkeypatch: pytest.MonkeyPatch) -> Recorder:
     _owner(port)  # asks over HTTP for a token, once
     found = Recorder()
     call_context, localized = grpc_server.call_context, pipeline.localized
-    caller_of, once, handled = pipeline.caller_of, pipeline.once, Pipeline._handled
+    caller_of, once, handled = admission.caller_of, pipeline.once, Pipeline._handled
     metered, perf_counter = Pipeline._metered, pipeline.time.perf_counter
 
     def context(*given: Any) -> CallContext:
@@ -95,7 +95,7 @@ def recorder(port: GrpcRig, monkeypatch: pytest.MonkeyPatch) -> Recorder:
     monkeypatch.setattr(pipeline, "localized", locale)
     monkeypatch.setattr(Pipeline, "_metered", metering)
     monkeypatch.setattr(pipeline.time, "perf_counter", clock)
-    monkeypatch.setattr(pipeline, "caller_of", access)
+    monkeypatch.setattr(admission, "caller_of", access)
     monkeypatch.setattr(pipeline, "once", idempotency)
     monkeypatch.setattr(Pipeline, "_handled", handler)
     monkeypatch.setattr(port.rig.service, "tracing", Tracing())
@@ -210,7 +210,7 @@ def test_our_own_client_sends_its_callers_headers_on(port: GrpcRig, monkeypatch:
         seen.append(context)
         return await caller_of(service, context, **rest)
 
-    monkeypatch.setattr(pipeline, "caller_of", access)
+    monkeypatch.setattr(admission, "caller_of", access)
     sent = {
         "authorization": _owner(port)[1],
         "x-correlation-id": "mirrored-1",
