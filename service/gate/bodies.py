@@ -25,6 +25,30 @@ DRAINED_SECONDS_MAX = 10.0
 """… for so long."""
 
 
+class _Pieces:
+    """A body as it comes. ⚠ Senders choose the size of the pieces: a list of those of two bytes would take thirty times what
+    they hold."""
+
+    __slots__ = ("_first", "_more")
+
+    def __init__(self) -> None:
+        self._first = b""
+        self._more: bytearray | None = None
+
+    def append(self, piece: bytes) -> None:
+        if self._more is not None:
+            self._more += piece
+        elif self._first:
+            self._more = bytearray(self._first)
+            self._more += piece
+            self._first = b""
+        else:
+            self._first = piece
+
+    def joined(self) -> bytes:
+        return self._first if self._more is None else bytes(self._more)
+
+
 class BodyReader:
     """Reads the body of one request. What it has taken from the budget is returned by `close`, when the request is answered."""
 
@@ -51,7 +75,7 @@ class BodyReader:
         self._taken = 0
 
     async def _read(self, receive: Receive, on_large: Callable[[], Awaitable[None]] | None) -> bytes:
-        pieces: list[bytes] = []
+        kept = _Pieces()
         size, refusal = 0, None
         loop = asyncio.get_running_loop()
         try:
@@ -67,10 +91,10 @@ class BodyReader:
                             if size > SMALL_BODY_BYTES and on_large is not None:
                                 await on_large()
                                 on_large = None
-                            self._keep(pieces, piece, size)
+                            self._keep(kept, piece, size)
                         except HeadwaterError as error:
                             refusal = error
-                            pieces.clear()
+                            kept = _Pieces()
                             self.close()
                             timeout.reschedule(min(timeout.when() or 0.0, loop.time() + DRAINED_SECONDS_MAX))
                     elif size > DRAINED_FACTOR * self._bytes_max:
@@ -81,9 +105,9 @@ class BodyReader:
             refusal = refusal or too_slow(self._budget.seconds_max)
         if refusal is not None:
             raise refusal
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return kept.joined()
 
-    def _keep(self, pieces: list[bytes], piece: bytes, size: int) -> None:
+    def _keep(self, kept: _Pieces, piece: bytes, size: int) -> None:
         if size > self._bytes_max:
             raise RequestTooLarge(
                 f"the body has more than {self._bytes_max} bytes.",
@@ -94,7 +118,7 @@ class BodyReader:
         if size > max(SMALL_BODY_BYTES, self._taken):
             self._budgets.take_bytes(self._owner, size - self._taken)
             self._taken = size
-        pieces.append(piece)
+        kept.append(piece)
 
     async def _unpack(self, body: bytes, encoding: bytes, on_large: Callable[[], Awaitable[None]] | None) -> bytes:
         """⚠ A decompressed body obeys every limit of a plain one: of its size, of the rights that a large one needs, and of
@@ -104,10 +128,10 @@ class BodyReader:
                 f"{encoding[:40].decode('latin-1')!r} is not read here.", field="Content-Encoding", remedy="Use gzip."
             )
         unpacking = zlib.decompressobj(wbits=GZIP_WINDOW_BITS)
-        pieces: list[bytes] = []
+        kept = _Pieces()
         piece = _unpacked(unpacking, body, SMALL_BODY_BYTES)
         size = len(piece)
-        self._keep(pieces, piece, size)
+        self._keep(kept, piece, size)
         while not unpacking.eof:
             if on_large is not None:
                 await on_large()
@@ -116,8 +140,10 @@ class BodyReader:
             if not piece and not unpacking.eof:
                 raise InvalidInput("the gzip body is cut off.", field="body", remedy="Send all of it.")
             size += len(piece)
-            self._keep(pieces, piece, size)
-        return b"".join(pieces)
+            self._keep(kept, piece, size)
+        if unpacking.unused_data:
+            raise InvalidInput("there are bytes after the gzip body.", field="body", remedy="Send one gzip member.")
+        return kept.joined()
 
 
 def check_elements(body: bytes, elements_max: int) -> None:

@@ -30,6 +30,7 @@ from headwater.service.gate.starts import CROWD, Starts
 from headwater.service.http.correlation import correlation_id
 from headwater.service.http.hang_up import hang_up
 from headwater.service.http.origins import check_origin
+from headwater.service.http.parameters import refuse_repeated
 from headwater.service.http.preconditions import as_precondition
 from headwater.service.http.responses import Receive, Response, Scope, Send, header
 from headwater.service.idempotency.request_key import keyed_request
@@ -151,6 +152,8 @@ class Gate:
             caller = request.caller = await self._service.access.caller(request.scope, realm)
         if request.refuses_unknown_parameters:
             _ = request.query
+        elif b"&" in request.scope["query_string"]:
+            refuse_repeated(request.scope["query_string"], route.parameters)
         place = self.budgets.enter(budget, caller)
         try:
             if route.handler is None:

@@ -35,7 +35,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_query(query: bytes, table: tuple[Parameter, ...]) -> dict[str, Any]:
     """A value for each parameter of the table: given, default, or None; a tuple for those that may come often."""
-    given = _given(query)
+    given = given_parameters(query)
     faults: list[Fact] = []
     values: dict[str, Any] = {}
     known = {parameter.name for parameter in table}
@@ -51,7 +51,8 @@ def parse_query(query: bytes, table: tuple[Parameter, ...]) -> dict[str, Any]:
     return values
 
 
-def _given(query: bytes) -> dict[str, list[str]]:
+def given_parameters(query: bytes) -> dict[str, list[str]]:
+    """Every name with its values, as they came."""
     if len(query) > QUERY_BYTES_MAX:
         raise InvalidInput(f"the query has {len(query)} bytes.", field="query", remedy=f"Use at most {QUERY_BYTES_MAX}.")
     given: dict[str, list[str]] = {}
@@ -62,6 +63,15 @@ def _given(query: bytes) -> dict[str, list[str]]:
     for name, value in pairs:
         given.setdefault(name, []).append(value)
     return given
+
+
+def refuse_repeated(query: bytes, table: tuple[Parameter, ...]) -> None:
+    """⚠ Of a parameter that comes twice, a proxy may have inspected the one that is not read here."""
+    given = given_parameters(query)
+    for parameter in table:
+        count = len(given.get(parameter.name, ()))
+        if count > 1 and not parameter.many:
+            raise InvalidInput(f"it comes {count} times; it may come once.", field=parameter.name, remedy="Send it once.")
 
 
 def _value(parameter: Parameter, given: list[str]) -> Any:

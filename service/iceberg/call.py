@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable
 from functools import cached_property
-from urllib.parse import parse_qsl
 
 import msgspec
 
@@ -15,11 +14,11 @@ from headwater.service.auth.feed_view import Viewer
 from headwater.service.auth.rights.rights import Right, Securable
 from headwater.service.gate.request import LEVELS, Request
 from headwater.service.http.correlation import correlation_headers
+from headwater.service.http.parameters import given_parameters
 from headwater.service.iceberg.operations.lake_branch import CommitAuthor, LakeBranch
 from headwater.service.iceberg.operations.lakes import Lakes
 
 PREFIX = "/iceberg"
-QUERY_BYTES_MAX = 16 * 1024
 
 
 class Identifier(msgspec.Struct, frozen=True):
@@ -67,28 +66,25 @@ class IcebergCall(Request):
         return key_of(self.namespace, self.names["view"])
 
     @cached_property
-    def query(self) -> dict[str, str]:
+    def query(self) -> dict[str, list[str]]:
         """Parameters that the specification does not know are ignored, as its clients expect."""
-        raw: bytes = self.scope["query_string"]
-        try:
-            if len(raw) > QUERY_BYTES_MAX:
-                raise ValueError("it is too long")
-            return dict(parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=100))
-        except ValueError as error:
-            raise InvalidInput(f"The query cannot be read: {error}.", field="query") from None
+        return given_parameters(self.scope["query_string"])
+
+    def text(self, name: str) -> str | None:
+        return next(iter(self.query.get(name, ())), None)
 
     def flag(self, name: str) -> bool:
-        value = self.query.get(name, "false").lower()
+        value = (self.text(name) or "false").lower()
         if value not in ("true", "false"):
             raise InvalidInput(f"{value[:40]!r} is neither true nor false.", field=name)
         return value == "true"
 
     def page(self) -> tuple[str | None, int | None]:
         """The token and the size of a listing; a client that sends an empty token wants pages from the beginning on."""
-        size = self.query.get("pageSize")
+        size = self.text("pageSize")
         if size is not None and not (size.isascii() and size.isdecimal() and len(size) < 10):
             raise InvalidInput(f"{size[:40]!r} is not a page size.", field="pageSize")
-        return self.query.get("pageToken"), None if size is None else int(size)
+        return self.text("pageToken"), None if size is None else int(size)
 
     @property
     def delegation(self) -> str | None:

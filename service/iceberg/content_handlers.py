@@ -101,7 +101,7 @@ def register_table(call: IcebergCall) -> Response:
 
 async def load_table(call: IcebergCall) -> Response:
     """On the event loop, from memory, if the file is known; the branch is always asked."""
-    snapshots = call.query.get("snapshots", "all")
+    snapshots = call.text("snapshots") or "all"
     if snapshots not in ("all", "refs"):
         raise InvalidInput(f"{snapshots[:40]!r} is neither all nor refs.", field="snapshots")
     location = as_table(call.table, await _standing_at(call, call.table)).value["metadata_location"]

@@ -32,7 +32,7 @@ class PropertiesUpdate(msgspec.Struct, frozen=True):
 
 async def config(call: IcebergCall, endpoints: list[str]) -> Response:
     """On the loop where the catalog is known; a branch that the warehouse names is looked up: 404 if it is not there."""
-    prefix = prefix_of(call.query.get("warehouse") or DEV_CATALOG)
+    prefix = prefix_of(call.text("warehouse") or DEV_CATALOG)
     branch = None if "@" in prefix else call.lakes.known_branch(call.feed, prefix)
     if branch is None:
         branch = await asyncio.to_thread(call.branch_of, prefix)
@@ -51,7 +51,7 @@ async def config(call: IcebergCall, endpoints: list[str]) -> Response:
 
 
 def list_namespaces(call: IcebergCall) -> Response:
-    parent = call.query.get("parent")
+    parent = call.text("parent")
     found = namespaces.list_namespaces(call.branch, namespace_of(parent) if parent else (), *call.page())
     return json_response({"namespaces": found.keys, "next-page-token": found.next_token})
 

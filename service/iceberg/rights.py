@@ -46,7 +46,7 @@ def _in_catalog(find: Find) -> Callable[[IcebergCall], Iterable[tuple[Right, Sec
 
 
 def catalog_of(call: IcebergCall) -> str:
-    prefix = call.names.get("prefix") or prefix_of(call.query.get("warehouse") or DEV_CATALOG)
+    prefix = call.names.get("prefix") or prefix_of(call.text("warehouse") or DEV_CATALOG)
     return prefix.partition("@")[0]
 
 
@@ -63,7 +63,7 @@ def over_view(right: Right) -> Needs:
 
 
 def parent(call: IcebergCall) -> KeyPath:
-    named = call.query.get("parent")
+    named = call.text("parent")
     return namespace_of(named) if named else ()
 
 

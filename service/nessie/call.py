@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from functools import cached_property
-from urllib.parse import parse_qsl
 
 import msgspec
 
@@ -13,6 +12,7 @@ from headwater.producer.pointer_names import ReferenceType
 from headwater.schemas.change import KeyPath
 from headwater.schemas.errors import InvalidInput, ReferenceNotFound
 from headwater.service.gate.request import Request
+from headwater.service.http.parameters import given_parameters
 from headwater.service.http.responses import Response
 from headwater.service.nessie.key_paths import parse_key_path
 from headwater.service.nessie.operations.catalog_view import CatalogView
@@ -22,8 +22,6 @@ from headwater.service.nessie.operations.key_ranges import KeyRange
 from headwater.service.nessie.reference_paths import ReferencePath, parse_reference_path
 
 PREFIX = "/api/v2"
-QUERY_BYTES_MAX = 48 * 1024
-FIELDS_MAX = 1_000
 
 
 class Key(msgspec.Struct, frozen=True, gc=False):
@@ -85,17 +83,7 @@ class NessieCall(Request):
     @cached_property
     def query(self) -> dict[str, list[str]]:
         """Parameters that the specification does not know are ignored, as its clients expect."""
-        raw: bytes = self.scope["query_string"]
-        given: dict[str, list[str]] = {}
-        try:
-            if len(raw) > QUERY_BYTES_MAX:
-                raise ValueError("it is too long")
-            pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX)
-        except ValueError as error:
-            raise InvalidInput(f"the query cannot be read: {error}.", field="query", remedy="Percent-encode UTF-8.") from None
-        for name, value in pairs:
-            given.setdefault(name, []).append(value)
-        return given
+        return given_parameters(self.scope["query_string"])
 
     def text(self, name: str) -> str | None:
         """None where it is missing or empty."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 from rich.console import Console
 
+from headwater.cli.plain_text import plain_line
 from headwater.schemas.change import Change
 from headwater.schemas.errors import InvalidInput
 
@@ -29,7 +30,7 @@ def each_to(command: str) -> ShowChanges:
             ended = subprocess.run(words, input=msgspec.json.encode(change) + b"\n", check=False)  # noqa: S603 - the user asks for it
             if ended.returncode:
                 said = f"{words[0]} ended with {ended.returncode} at seq {change.seq} of {change.pointer}; its job is not done"
-                Console(stderr=True, soft_wrap=True, highlight=False).print(said, markup=False)
+                Console(stderr=True, soft_wrap=True, highlight=False).print(plain_line(said), markup=False)
                 sys.exit(EXIT_JOB_FAILED)
 
     return run_each

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import tracemalloc
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,9 @@ import pytest
 from headwater.producer.access.grants import realm_grants
 from headwater.producer.access.rights import Right
 from headwater.service.gate.answers import SMALL_ANSWER_BYTES
-from headwater.service.gate.bodies import SMALL_BODY_BYTES
+from headwater.service.gate.bodies import SMALL_BODY_BYTES, BodyReader
 from headwater.service.gate.budgets import BODIES_OF_CALLER, BODIES_OF_WORKER, Budgets
-from headwater.service.gate.route import UPLOADS_OF_ADDRESS_MAX
+from headwater.service.gate.route import BODY, UPLOADS_OF_ADDRESS_MAX
 from headwater.service.routes import route_table
 from tests.support.fixtures.access_rig import META, Rig, access_rig
 from tests.support.fixtures.access_routes import Asked, all_routes, ask, seed
@@ -169,6 +170,46 @@ def test_a_gzip_body_that_is_too_large_or_cut_off_is_refused(rig: Rig) -> None:
     root = rig.token("alpha")
     assert _commit_packed(rig, root, BYTES_MAX + 1).status_code == 413
     assert _commit_packed(rig, root, 200_000, cut=4).json()["detail"].startswith("the gzip body is cut off")
+
+
+def test_bytes_after_a_gzip_body_are_refused_and_not_dropped(rig: Rig) -> None:
+    body = b'{"catalog": "lake", "operations": []}'
+    for rest in (gzip.compress(b" "), b"x"):
+        answer = rig.ask(
+            "POST", "/feed/v1/alpha/commit", token=rig.token("alpha"), content=gzip.compress(body) + rest, headers=GZIP
+        )
+        assert answer.status_code == 400 and "after the gzip body" in answer.json()["detail"]
+
+
+def test_a_body_in_tiny_pieces_takes_no_more_memory_than_in_large_ones(rig: Rig) -> None:
+    class Trickle(Sender):
+        async def receive(self) -> dict[str, Any]:
+            piece = bytes((self.read % 200, self.read % 199))  # of its own: short ones are shared by the interpreter
+            return {**await super().receive(), "body": piece}
+
+    async def read() -> int:
+        reader, sender = BodyReader(rig.gate.budgets, BODY, "trickle", BYTES_MAX), Trickle("/", None, 20_000, ends=True)
+        tracemalloc.start()
+        try:
+            body = await reader.read(sender.scope, sender.receive, None)
+            return tracemalloc.get_traced_memory()[1] // len(body)
+        finally:
+            tracemalloc.stop()
+            reader.close()
+
+    assert rig.run(read()) < 8
+
+
+def test_a_parameter_that_comes_twice_is_refused_on_every_route(rig: Rig) -> None:
+    tried: dict[str, int] = {}
+    mine = [asked for asked in _routes(rig) if asked.route.needs is not None and not asked.route.needs.is_system]
+    for asked in mine:
+        for one in asked.route.parameters:
+            if not one.many:
+                answer = rig.ask(asked.method, f"{asked.path}?{one.name}=1&{one.name}=1", token=rig.token("alpha"))
+                assert answer.status_code == 400 and "it comes 2 times" in answer.text, (str(asked), one.name, answer.text)
+                tried[asked.api.name] = tried.get(asked.api.name, 0) + 1
+    assert tried.keys() >= {"feed", "iceberg", "nessie", "manage"}
 
 
 def _commit_packed(rig: Rig, token: str, size: int, *, cut: int = 0) -> httpx.Response:
