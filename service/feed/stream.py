@@ -25,7 +25,7 @@ from headwater.service.feed.feed_query import FeedQuery, start_positions, stream
 from headwater.service.feed.named_branch import with_pointers
 from headwater.service.feed.page_json import page_cursor, page_json, positions_cursor
 from headwater.service.feed.stream_connection import ReaderGone, SlowReader, StreamConnection, event_message
-from headwater.service.http.responses import Message, Receive, Scope, Send, header
+from headwater.service.http.responses import Message, Receive, Scope, Send, one_header
 from headwater.service.operations.feed_hub import FRAME_BYTES_MAX, Hubs
 from headwater.service.operations.feed_pages import Page
 from headwater.service.operations.followers import FoundViews, KnownView, SharedPage
@@ -188,7 +188,7 @@ async def serve_stream(
     viewer: Viewer,
 ) -> None:
     """Refusals before the first frame are ordinary problems and raised; later ones are the last event."""
-    last_event_id = header(scope, b"last-event-id")
+    last_event_id = one_header(scope, b"last-event-id", "Last-Event-ID")
     query = await with_pointers(feed, viewer, stream_query(scope["query_string"], _text(last_event_id)))
     view = await viewer.view(query.pointers)
     positions = await start_positions(feed.pages, query)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from headwater.schemas.errors import HeadwaterError, InvalidInput, RequestTooLarge, RequestTooSlow
 from headwater.service.gate.budgets import Budgets
 from headwater.service.gate.route import Budget
-from headwater.service.http.responses import Receive, Scope, header
+from headwater.service.http.responses import Receive, Scope, header, one_header
 
 SMALL_BODY_BYTES = 64 * 1024
 """Read before a right is checked that only the body determines; counted and decoded in no time."""
@@ -63,7 +63,7 @@ class BodyReader:
         """`on_large` refuses callers who may not send more than a small body."""
         with self._budgets.upload(self._budget, self._owner):
             body = await self._read(receive, on_large)
-        encoding = header(scope, b"content-encoding")
+        encoding = one_header(scope, b"content-encoding", "Content-Encoding")
         if body and encoding is not None and encoding.lower() != b"identity":
             body = await self._unpack(body, encoding, on_large)
         if len(body) > SMALL_BODY_BYTES:

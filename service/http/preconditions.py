@@ -10,7 +10,7 @@ from headwater.schemas.errors import (
     RecordChanged,
     SubscriptionMoved,
 )
-from headwater.service.http.responses import Scope, header
+from headwater.service.http.responses import Scope, one_header
 
 ETAG_CHARACTERS_MAX = 200
 VERSION_FIELDS = ("version", "expected_head")
@@ -20,7 +20,7 @@ UNEXPECTED_HASH = "UNEXPECTED_HASH"
 
 def expected_version(scope: Scope) -> str | None:
     """None where none is expected: no header, or `*`, for what a write needs to be there is looked at anyway."""
-    raw = header(scope, b"if-match")
+    raw = one_header(scope, b"if-match", "If-Match")
     if raw is None or raw.strip() == b"*":
         return None
     text = raw.decode("latin-1").strip()

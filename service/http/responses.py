@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from headwater.schemas.errors import InvalidInput
+
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -41,3 +43,10 @@ def header(scope: Scope, name: bytes) -> bytes | None:
             found: bytes = value
             return found
     return None
+
+
+def one_header(scope: Scope, name: bytes, said: str) -> bytes | None:
+    """For a header that orders something: one that comes twice is refused."""
+    if is_repeated(scope, name):
+        raise InvalidInput("it comes more than once.", field=said, remedy="Send it once.")
+    return header(scope, name)

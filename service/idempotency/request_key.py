@@ -11,18 +11,16 @@ import msgspec
 from headwater.persistence.records.idempotency_rows import KeyedRequest
 from headwater.producer.commits.commit_meta import REQUEST_ID_BYTES_MAX
 from headwater.schemas.errors import InvalidInput
-from headwater.service.http.responses import Scope, header, is_repeated
+from headwater.service.http.responses import Scope, header, one_header
 
 KEY_CHARACTERS_MAX = 200
 _KEY = re.compile(rf"[\x21-\x7e]{{1,{KEY_CHARACTERS_MAX}}}")
 
 
 def idempotency_key(scope: Scope) -> str | None:
-    raw = header(scope, b"idempotency-key")
+    raw = one_header(scope, b"idempotency-key", "Idempotency-Key")
     if raw is None:
         return None
-    if is_repeated(scope, b"idempotency-key"):
-        raise InvalidInput("it comes more than once.", field="Idempotency-Key", remedy="Send one key.")
     key = raw.decode("latin-1")
     if not _KEY.fullmatch(key):
         raise InvalidInput(

@@ -11,7 +11,7 @@ from headwater.schemas.errors import NotAuthenticated
 from headwater.service.auth.tokens.token_endpoint import peer_of
 from headwater.service.config import ServeConfig
 from headwater.service.http.loopback import is_loopback
-from headwater.service.http.responses import Scope, header
+from headwater.service.http.responses import Scope, one_header
 
 FORWARDED = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip"})
 
@@ -19,7 +19,7 @@ FORWARDED = frozenset({b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-h
 def check_metrics_reader(config: ServeConfig, scope: Scope) -> None:
     if config.dev or (not config.metrics_token and is_loopback(peer_of(scope)) and not _was_forwarded(scope)):
         return
-    given = header(scope, b"authorization") or b""
+    given = one_header(scope, b"authorization", "authorization") or b""
     expected = f"Bearer {config.metrics_token}".encode()
     if not config.metrics_token or not hmac.compare_digest(given, expected):
         raise NotAuthenticated(

@@ -15,7 +15,7 @@ from headwater.service.auth.tokens.credentials import CredentialCheck
 from headwater.service.auth.tokens.signing_keys import SigningKeys
 from headwater.service.auth.tokens.token_provider import TokenProvider
 from headwater.service.auth.tokens.tokens import TokenClaims, refused, sign_token
-from headwater.service.http.responses import Response, Scope, header, json_response
+from headwater.service.http.responses import Response, Scope, header, is_repeated, json_response
 
 CLIENT_CREDENTIALS = "client_credentials"
 TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - the name of a grant type
@@ -130,6 +130,8 @@ def _form(body: bytes) -> dict[str, str]:
 
 def _client(scope: Scope, form: dict[str, str]) -> tuple[str, str]:
     """From the Basic header or the form, not from both."""
+    if is_repeated(scope, b"authorization"):
+        raise _MalformedForm("The Authorization header comes twice.")
     given = (header(scope, b"authorization") or b"").decode("latin-1")
     scheme, _, encoded = given.partition(" ")
     if scheme.lower() == "basic":

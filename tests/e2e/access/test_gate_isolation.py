@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import re
 import tracemalloc
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -210,6 +211,40 @@ def test_a_parameter_that_comes_twice_is_refused_on_every_route(rig: Rig) -> Non
                 assert answer.status_code == 400 and "it comes 2 times" in answer.text, (str(asked), one.name, answer.text)
                 tried[asked.api.name] = tried.get(asked.api.name, 0) + 1
     assert tried.keys() >= {"feed", "iceberg", "nessie", "manage"}
+
+
+_NESSIE_COMMIT = "/api/v2/trees/main/history/commit"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "path", "status"),
+    [
+        ("authorization", "Bearer x", "/feed/v1/alpha/commit", 401),
+        ("authorization", "Basic eDp5", "/manage/v1/alpha/oauth/tokens", 400),
+        ("content-encoding", "identity", "/feed/v1/alpha/commit", 400),
+        ("idempotency-key", "1", "/feed/v1/alpha/commit", 400),
+        ("idempotency-key", "1", "/manage/v1/alpha/catalogs/lake/namespaces", 400),
+        ("if-match", '"1"', "/feed/v1/alpha/commit", 400),
+        ("x-headwater-realm", "alpha", _NESSIE_COMMIT, 400),
+    ],
+)
+def test_a_header_that_orders_something_is_refused_if_it_comes_twice(
+    rig: Rig, name: str, value: str, path: str, status: int
+) -> None:
+    """Of two, a proxy may have inspected the other one."""
+    body = b'{"catalog": "lake", "operations": []}' if path.endswith("/commit") else b'{"path": ["twice"]}'
+    body = b"grant_type=client_credentials" if path.endswith("/tokens") else body
+    others = [] if name == "authorization" else [("authorization", f"Bearer {rig.token('alpha')}")]
+    once, twice = ([*others, *[(name, value)] * count] for count in (1, 2))
+    answers = [rig.run(_sent(rig, "POST", path, headers, body)) for headers in (once, twice)]
+    assert answers[1].status_code == status and answers[1].text != answers[0].text
+    assert re.search("twice|more than once|more than one token", answers[1].text), answers[1].text
+
+
+async def _sent(rig: Rig, method: str, path: str, headers: list[tuple[str, str]], body: bytes) -> httpx.Response:
+    transport = httpx.ASGITransport(app=rig.gate, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://headwater.test", timeout=30) as client:
+        return await client.request(method, path, headers=headers, content=body)
 
 
 def _commit_packed(rig: Rig, token: str, size: int, *, cut: int = 0) -> httpx.Response:
