@@ -87,7 +87,7 @@ before = keys()
 assert run("maintain", "retained", "--realm", "default", "--kafka").code == 0
 swept = run("maintain", "sweep", "--realm", "default", "--stream", "--grace", "300")
 print(swept.out[-1200:])
-checked = run("maintain", "verify", "--realm", "default")
+checked = run("maintain", "check", "--realm", "default")
 try:
     after = keys()
 except Exception as error:
