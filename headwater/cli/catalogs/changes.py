@@ -7,7 +7,7 @@ from itertools import islice
 import rich_click as click
 
 from headwater.cli.catalogs.changes_output import print_changes
-from headwater.cli.feed.change_filter import filtered
+from headwater.cli.change_filter import filtered
 from headwater.cli.output import as_json
 from headwater.cli.target import catalog_of, in_catalog
 from headwater.schemas.filters import Filter

@@ -14,7 +14,7 @@ import msgspec
 import rich_click as click
 
 from headwater.cli.catalogs.changes_output import print_changes
-from headwater.cli.feed.change_filter import filtered
+from headwater.cli.change_filter import filtered
 from headwater.cli.feed.change_jobs import ShowChanges, each_to
 from headwater.cli.feed.feed_sources import Pointers, feed_reader, kafka_changes, which_pointers
 from headwater.cli.output import as_json

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import rich_click as click
 
-from headwater.cli.feed.change_filter import filtered
+from headwater.cli.change_filter import filtered
 from headwater.cli.feed.feed_sources import Pointers, feed_reader, which_pointers
 from headwater.cli.output import as_json, echo, print_json
 from headwater.cli.target import in_realm
