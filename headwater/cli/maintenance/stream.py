@@ -7,8 +7,8 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
@@ -21,54 +21,35 @@ if TYPE_CHECKING:
     from headwater.streaming.stream.stream_app import StreamApp
     from headwater.streaming.stream.stream_status import StreamStatus
 
-HOUR_SECONDS = 3_600
+UNIT_SECONDS = {"SECONDS": 1, "HOURS": 3_600}
+
+
+def _every(flag: str, unit: str, default: float, what: str) -> Callable[[Any], Any]:
+    """An option for a time between two runs, which the command gets in seconds under the name in `StreamOptions`."""
+    name = flag.removeprefix("--").removesuffix("-every").replace("-", "_")
+    return click.option(
+        flag,
+        "every_seconds" if flag == "--every" else f"{name}_seconds",
+        metavar=unit,
+        type=Amount(0, min_open=unit == "HOURS"),
+        default=default,
+        show_default=True,
+        callback=lambda _context, _option, value: value * UNIT_SECONDS[unit],
+        help=f"Time between {what}.",
+    )
 
 
 @click.command()
 @in_realms
 @click.option("--kafka", is_flag=True, help="Read published realms from their topics (setting kafka_bootstrap), not the log.")
-@click.option(
-    "--every", metavar="SECONDS", type=Amount(0), default=10.0, show_default=True, help="Time between rounds over realms."
-)
-@click.option(
-    "--expire-every",
-    metavar="HOURS",
-    type=Amount(0, min_open=True),
-    default=6.0,
-    show_default=True,
-    help="Time between expiries.",
-)
-@click.option(
-    "--purge-every", metavar="HOURS", type=Amount(0, min_open=True), default=6.0, show_default=True, help="Time between purges."
-)
-@click.option(
-    "--sweep-every", metavar="HOURS", type=Amount(0, min_open=True), default=6.0, show_default=True, help="Time between sweeps."
-)
-@click.option(
-    "--files-every",
-    metavar="HOURS",
-    type=Amount(0, min_open=True),
-    default=24.0,
-    show_default=True,
-    help="Time between sweeps of files.",
-)
-@click.option(
-    "--follow-files-every",
-    metavar="SECONDS",
-    type=Amount(0),
-    default=0.0,
-    show_default=True,
-    help="Time between readings of new table versions into the manifest cache. 0 means never.",
-)
+@_every("--every", "SECONDS", 10.0, "rounds over realms")
+@_every("--expire-every", "HOURS", 6.0, "expiries")
+@_every("--purge-every", "HOURS", 6.0, "purges")
+@_every("--sweep-every", "HOURS", 6.0, "sweeps")
+@_every("--files-every", "HOURS", 24.0, "sweeps of files")
+@_every("--follow-files-every", "SECONDS", 0.0, "readings of new table versions into the manifest cache. 0 means never")
 @click.option("--archive", metavar="FOLDER", default="", help="Also archive every realm below this folder.")
-@click.option(
-    "--archive-every",
-    metavar="HOURS",
-    type=Amount(0, min_open=True),
-    default=1.0,
-    show_default=True,
-    help="Time between archive runs.",
-)
+@_every("--archive-every", "HOURS", 1.0, "archive runs")
 @click.option("--batch", type=click.IntRange(1), default=100_000, show_default=True, help="The most Changes per batch.")
 @click.option("--parallel", type=click.IntRange(1, 64), default=2, show_default=True, help="Realms that are updated at once.")
 @click.option("--once", is_flag=True, help="Run one round and every task now, then exit.")
@@ -81,21 +62,12 @@ def command(
     settings: Settings,
     realms: tuple[str, ...],
     kafka: bool,
-    every: float,
-    expire_every: float,
-    purge_every: float,
-    sweep_every: float,
-    files_every: float,
-    follow_files_every: float,
-    archive: str,
-    archive_every: float,
-    batch: int,
-    parallel: int,
     once: bool,
     master: str | None,
     host: str,
     port: int,
     json_output: bool,
+    **chosen: Any,
 ) -> None:
     """Keep the retained sets of all realms current, and expire, purge, sweep (also tables' files) and archive on schedules.
 
@@ -110,20 +82,7 @@ def command(
     from headwater.wiring.sweeps import quiet_spark
 
     settings = stream_settings(settings, master)
-    options = StreamOptions(
-        every_seconds=every,
-        batch=batch,
-        expire_seconds=expire_every * HOUR_SECONDS,
-        purge_seconds=purge_every * HOUR_SECONDS,
-        sweep_seconds=sweep_every * HOUR_SECONDS,
-        files_seconds=files_every * HOUR_SECONDS,
-        follow_files_seconds=follow_files_every,
-        archive_seconds=archive_every * HOUR_SECONDS,
-        archive=archive,
-        parallel=parallel,
-        realms=tuple(realms),
-        once=once,
-    )
+    options = StreamOptions(realms=tuple(realms), once=once, **chosen)
     client = checked_client(settings) if kafka else None
     stopping = threading.Event()
     with the_store(settings) as store:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.persistence.store import RealmKernel
+from headwater.producer.connectors.polled_state import PolledState
 from headwater.producer.connectors.source_positions import SourcePosition
-from headwater.schemas.errors import MaintenanceStopped
+from headwater.schemas.errors import Conflict, MaintenanceStopped, MaintenanceSuperseded
 from tests.support.fixtures.catalog_lake import embedded_url, open_lake
 from tests.support.fixtures.polled_source import Bridged
 
@@ -178,6 +180,26 @@ def test_after_any_events_between_polls_the_state_is_the_sources_and_versions_ar
     for versions in bridged.versions().values():
         places = [int(one.rpartition("/")[2].removesuffix(".json")) for one in versions]
         assert places == sorted(set(places)), versions
+
+
+def test_a_poller_that_slept_before_its_commit_does_not_bring_an_older_version_back(
+    bridged: Bridged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """⚠ It was paused after its last look at the lease, and its successor commits a newer version meanwhile."""
+    table, commit, slept = bridged.source.tables_now["a"], PolledState.commit, list[bool]()
+
+    def late(state: PolledState, *arguments: Any) -> Any:
+        if not slept:
+            slept.append(True)
+            table.versions += 1
+            bridged.poll()
+        return commit(state, *arguments)
+
+    table.versions += 1
+    monkeypatch.setattr(PolledState, "commit", late)
+    with contextlib.suppress(Conflict, MaintenanceSuperseded):
+        bridged.poll()
+    assert slept and bridged.locations() == bridged.shown()
 
 
 def _cut(bridged: Bridged, steps: int) -> None:
