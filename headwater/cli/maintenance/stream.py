@@ -60,6 +60,7 @@ def _every(flag: str, unit: str, default: float, what: str) -> Callable[[Any], A
 @click.pass_obj
 def command(
     settings: Settings,
+    /,
     realms: tuple[str, ...],
     kafka: bool,
     once: bool,

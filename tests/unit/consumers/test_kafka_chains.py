@@ -55,6 +55,12 @@ def test_a_generation_that_continues_is_seamless() -> None:
     assert take_all(KafkaChains(), records) == list(range(1, 11))
 
 
+@pytest.mark.parametrize("seen", range(COMMON + 1, 10))
+def test_a_replaced_history_that_begins_where_the_reader_stands_is_a_reset(seen: int) -> None:
+    with pytest.raises(CursorReset):
+        take_all(KafkaChains(), [*anew(1, LOG[:seen]), *anew(2, replaced(LOG, COMMON, 10), seen)])
+
+
 def test_history_truncated_before_it_was_published_again_is_fatal_to_a_reader_that_has_not_read_it() -> None:
     with pytest.raises(CursorExpired) as expired:
         take_all(KafkaChains(), [*anew(1, LOG[:3]), *anew(2, LOG, 5)])
@@ -209,7 +215,7 @@ def test_a_topic_that_is_read_from_the_middle_of_a_new_generation_is_noticed() -
     assert after(first).is_jump(change_record(LOG[4], 2))
     assert not after(first, end).is_jump(change_record(LOG[4], 2))
     assert after(first, end).is_jump(change_record(LOG[4], 3))
-    kept = parse_positions(after(first).text())
+    kept = parse_positions(positions_text(after(first).kept()))
     assert KafkaPartition(KafkaChains(), kept, is_shared=True, begins_midway=False).is_jump(change_record(LOG[4], 2))
 
 
