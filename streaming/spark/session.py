@@ -19,6 +19,7 @@ import msgspec
 
 from headwater.schemas.errors import HeadwaterError, InvalidInput, MissingDependency
 from headwater.schemas.extras import needs_extra
+from headwater.streaming.spark import worker_daemon
 from headwater.streaming.spark.package_zip import write_package_zip
 from headwater.streaming.tcp_probe import is_reachable
 
@@ -93,6 +94,8 @@ def session_conf(options: SparkOptions) -> dict[str, str]:
     if is_local(options.master):
         conf |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK, "spark.ui.enabled": "false"}
         conf |= {"spark.sql.shuffle.partitions": str(_local_parallelism(options.master))}
+        if worker_daemon.is_usable_here(options.conf):
+            conf["spark.python.daemon.module"] = worker_daemon.MODULE
     if options.jars:
         conf["spark.jars"] = ",".join(options.jars)
     return conf | options.conf

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +17,7 @@ from headwater.persistence.rows import ScannedRow, Table
 from headwater.persistence.store import Store
 from headwater.schemas.errors import HeadwaterError, InvalidInput
 from headwater.streaming.sources.rows_source import SCANNED_ARROW, RowsSource
+from headwater.streaming.spark.worker_daemon import ARCHIVES
 from tests.support.fixtures.spark_lakes import fill
 from tests.support.servers.servers import FreshUrl
 
@@ -81,3 +85,14 @@ def test_invalid_options_of_a_scan_are_refused(options: dict[str, str]) -> None:
 def test_a_store_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HeadwaterError):
         RowsSource({"store": f"sqlite:///{tmp_path}/none.db"}).reader(StructType()).partitions()
+
+
+def test_a_workers_later_tasks_read_no_archive_and_search_no_module_for_garbage(spark: SparkSession) -> None:
+    def of_worker(_: int) -> tuple[int, list[str], int]:
+        return os.getpid(), sys.path + list(sys.path_importer_cache), gc.get_freeze_count()
+
+    for _ in range(2):  # the first task of a worker that is new
+        found = spark.sparkContext.parallelize(range(4), 4).map(of_worker).collect()
+    assert all(os.getpid() != pid and frozen > 10_000 for pid, _, frozen in found)
+    archives = [place for _, places, _ in found for place in places if place.endswith(ARCHIVES)]
+    assert archives == []

@@ -11,6 +11,7 @@ import pytest
 
 from headwater.schemas.errors import HeadwaterError, InvalidInput, MissingDependency
 from headwater.settings import load_settings
+from headwater.streaming.spark import worker_daemon
 from headwater.streaming.spark.package_zip import write_package_zip
 from headwater.streaming.spark.session import SparkOptions, is_local, parse_conf, require_master, session_conf
 from headwater.wiring.spark import spark_options
@@ -30,6 +31,25 @@ def test_a_cluster_chooses_its_own_bind_address(master: str) -> None:
     assert not is_local(master)
     assert "spark.driver.host" not in conf and "spark.sql.shuffle.partitions" not in conf
     assert conf["spark.executorEnv.PYTHONSAFEPATH"] == "1"
+
+
+def test_workers_start_from_our_daemon_only_where_they_surely_find_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+
+    def daemon(master: str, **given: str) -> str | None:
+        conf = {f"spark.{name}": value for name, value in given.items()}
+        return session_conf(SparkOptions(master=master, conf=conf)).get("spark.python.daemon.module")
+
+    assert daemon("local[2]") == worker_daemon.MODULE == worker_daemon.__name__
+    assert daemon("spark://h:7077") is None and daemon("local-cluster[2,1,1024]") is None
+    assert daemon("local[2]", **{"pyspark.python": "/usr/bin/python3"}) is None
+    assert daemon("local[2]", **{"python.daemon.module": "mine"}) == "mine"
+    monkeypatch.setenv("PYSPARK_PYTHON", "/usr/bin/python3")
+    assert daemon("local[2]") is None
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    assert daemon("local[2]") == worker_daemon.MODULE
+    monkeypatch.setattr("pyspark.__file__", str(tmp_path / "pyspark.zip" / "pyspark" / "__init__.py"))
+    assert daemon("local[2]") is None
 
 
 def test_settings_of_the_user_win() -> None:
