@@ -22,6 +22,7 @@ from headwater.persistence.records.records import (
     Unchanged,
     head_records,
 )
+from headwater.persistence.records.resting_records import RestingRecords
 from headwater.persistence.store import Store
 from headwater.schemas.errors import (
     InvalidInput,
@@ -66,10 +67,14 @@ class Realm(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RealmRead(msgspec.Struct, frozen=True):
-    """A realm, and the object id by which the next write of its record knows that nothing has changed."""
+    """A realm, and what the next write of its record requires to be unchanged."""
 
     realm: Realm
     object_id: int
+    """Of the record."""
+    history: str
+    """⚠ Of the store before the record was read. What is done to a realm between that and the next write, e.g. closing its
+    pointers or loading its rows, a restore undoes, and may bring back this very record."""
 
 
 def check_realm_name(name: str) -> str:
@@ -109,10 +114,11 @@ class RealmRecords:
 
     def read(self, name: str) -> RealmRead:
         """Read strongly; `RealmNotFound` if there is none."""
+        history = self._store.restores.history
         record = head_records(self._store.system, REALMS_POINTER).get((check_realm_name(name),))
         if record is None:
             raise _not_found(name)
-        return RealmRead(_realm(record), record.object_id)
+        return RealmRead(_realm(record), record.object_id, history)
 
     def page(self, after: str, limit: int) -> list[Realm]:
         records = head_records(self._store.system, REALMS_POINTER)
@@ -134,8 +140,15 @@ class RealmRecords:
             updated_at=now,
             description=description,
         )
+        operations, message = [_put(realm, Expect.ABSENT)], f"Create realm {name}"
+        request = RecordsRequest(operations=operations, author=self._author, message=message)
+        if request_id is not None:
+            key = request_id if isinstance(request_id, RequestKey) else RequestKey(request_id)
+            request = msgspec.structs.replace(
+                request, request_id=key.id, request_id_is_callers=True, fingerprint=key.fingerprint
+            )
         try:
-            self._commit(_put(realm, Expect.ABSENT), f"Create realm {name}", request_id)
+            self._commit(request)
         except RecordExists:
             raise RealmExists(f"{name!r} exists already.", field="realm", remedy="Choose another name.", realm=name) from None
         return realm if request_id is None else self.read(name).realm
@@ -150,7 +163,7 @@ class RealmRecords:
                 now = self.read(found.realm.name)
                 if now.object_id == found.object_id or not _is_only_described(found.realm, now.realm):
                     raise
-                found = now
+                found = msgspec.structs.replace(now, history=found.history)
         raise busy(found.realm.name)
 
     def _move(self, found: RealmRead, status: RealmStatus, *, again: bool, description: str | None) -> RealmRead:
@@ -171,30 +184,31 @@ class RealmRecords:
         return max(self._store.clock.now_micros(), realm.changed_at + 1)
 
     def _replace(self, found: RealmRead, realm: Realm, message: str) -> RealmRead:
-        object_id = self._commit_expecting(_put(realm, Unchanged(found.object_id)), message, realm.name)
-        return RealmRead(realm, object_id)
+        object_id = self._commit_expecting(found, _put(realm, Unchanged(found.object_id)), message)
+        return RealmRead(realm, object_id, found.history)
 
     def delete(self, found: RealmRead) -> None:
         name = found.realm.name
         check_deletable(name, found.realm.status)
-        self._commit_expecting(DeleteRecord(key=(name,), expect=Unchanged(found.object_id)), f"Delete realm {name}", name)
+        self._commit_expecting(found, DeleteRecord(key=(name,), expect=Unchanged(found.object_id)), f"Delete realm {name}")
 
-    def _commit_expecting(self, operation: RecordOperation, message: str, name: str) -> int:
+    def _commit_expecting(self, found: RealmRead, operation: RecordOperation, message: str) -> int:
+        request = RestingRecords(
+            operations=[operation],
+            author=self._author,
+            message=message,
+            restores=self._store.restores,
+            history=found.history,
+        )
         try:
-            return self._commit(operation, message)
+            return self._commit(request)
         except RecordNotFound:
-            raise _not_found(name) from None
+            raise _not_found(found.realm.name) from None
         except RecordChanged:
-            raise busy(name) from None
+            raise busy(found.realm.name) from None
 
-    def _commit(self, operation: RecordOperation, message: str, request_id: str | RequestKey | None = None) -> int:
+    def _commit(self, request: RecordsRequest) -> int:
         """The object id of the record that was written."""
-        request = RecordsRequest(operations=[operation], author=self._author, message=message)
-        if request_id is not None:
-            key = request_id if isinstance(request_id, RequestKey) else RequestKey(request_id)
-            request = msgspec.structs.replace(
-                request, request_id=key.id, request_id_is_callers=True, fingerprint=key.fingerprint
-            )
         answer = self._store.system.committer.commit(REALMS_POINTER, request)
         self.last_entry = answer.logged
         return 0 if answer.logged is None else answer.logged.entry.operations[0].after_id

@@ -9,16 +9,15 @@ from typing import Generic, TypeVar
 import msgspec
 
 from headwater.persistence.commit.commit_outcome import CommitOutcome
-from headwater.persistence.commit.draft import Draft, Plan
-from headwater.persistence.coordination.restore_watch import RestoreWatch
 from headwater.persistence.log.committed_requests import RequestKey
 from headwater.persistence.log.log_entry import LogRecord
 from headwater.persistence.records.records import Expect, Expectation, Record, RecordOperation, RecordsRequest, Unchanged
+from headwater.persistence.records.resting_records import RestingRecords
 from headwater.persistence.store import RealmKernel
 from headwater.producer.commits.commit_meta import CommitMeta, check_meta, check_request_id
 from headwater.producer.json_safety import check_size, check_text
 from headwater.schemas.entry_ids import EMPTY
-from headwater.schemas.errors import Conflict, HeadwaterError, InvalidInput, InvalidName, RecordNotFound
+from headwater.schemas.errors import HeadwaterError, InvalidInput, InvalidName, RecordNotFound
 
 T = TypeVar("T")
 
@@ -38,19 +37,6 @@ class WriteMeta(msgspec.Struct, frozen=True):
 class Written(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     value: T
     outcome: CommitOutcome
-
-
-class RestingRecords(RecordsRequest, frozen=True, kw_only=True):
-    """Records that name rows which were written before them. ⚠ A restore in between has taken these away."""
-
-    restores: RestoreWatch
-    history: str
-    """Of the store before the first of those rows was written."""
-
-    def plan(self, draft: Draft) -> Plan | None:
-        if self.restores.history != self.history:
-            raise Conflict("the store was restored meanwhile; nothing was changed.", remedy="Send everything again.")
-        return super().plan(draft)
 
 
 def commit_records(
