@@ -143,7 +143,7 @@ def test_roots_at_the_same_place_of_two_buckets_are_claimed_and_swept_apart(moto
         assert left == lake.needed(theirs)
 
 
-def test_wrong_credentials_and_a_bucket_that_is_not_there_refuse_and_delete_nothing(moto: MotoServer, tmp_path: Path) -> None:
+def test_storage_that_does_not_answer_and_a_missing_bucket_refuse_and_delete_nothing(moto: MotoServer, tmp_path: Path) -> None:
     with swept_lake(tmp_path, f"{ROOT}/warehouse3", moto.options) as lake:
         lake.table("orphan")
         before = lake.files()
