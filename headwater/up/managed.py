@@ -8,6 +8,8 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from http.client import HTTPException
 from pathlib import Path
 from typing import Protocol
 
@@ -46,6 +48,11 @@ class Managed(Protocol):
         """Started when this returns, but not yet ready. `HeadwaterError` if it cannot be started."""
 
     def is_ready(self) -> bool: ...
+
+    def needs_new_start(self) -> bool:
+        """Asked of a process that was ready and is not any more: whether waiting cannot help if that lasts."""
+
+    def kill9(self) -> None: ...
 
     def give_up(self) -> None:
         """Ends a launch that is in progress."""
@@ -87,6 +94,13 @@ class ManagedServer:
 
     def is_ready(self) -> bool:
         return self._server.kind.is_ready(self._server.record)
+
+    def needs_new_start(self) -> bool:
+        """It depends on no other process: what does not recover by itself, e.g. its group coordinator, nothing else mends."""
+        return True
+
+    def kill9(self) -> None:
+        self._server.kill9()
 
     def give_up(self) -> None:
         self._server.given_up.set()
@@ -148,11 +162,25 @@ class ManagedCommand:
         )
 
     def is_ready(self) -> bool:
+        return self._answer() == HTTPStatus.OK
+
+    def needs_new_start(self) -> bool:
+        """If it answers that it is not ready, it waits for something else and continues by itself."""
+        return self._answer() is None
+
+    def _answer(self) -> int | None:
+        """The status of the answer to its probe, if it answers at all."""
         try:
             with urllib.request.urlopen(f"{self.address}{self.ready_path}", timeout=PROBE_SECONDS) as answer:  # noqa: S310 - our own address
-                return bool(answer.status == 200)
-        except (OSError, urllib.error.URLError):
-            return False
+                return int(answer.status)
+        except urllib.error.HTTPError as refusal:
+            return refusal.code
+        except (OSError, HTTPException):
+            return None
+
+    def kill9(self) -> None:
+        if (process := self.process) is not None:
+            kill9(process)
 
     def give_up(self) -> None:
         """Launching takes no time."""

@@ -1,7 +1,8 @@
 """Starts processes when what they need is ready, watches them, and restarts those that end, after growing delays.
 
-Each process has a thread: a slow start or a probe that hangs delays no other. A process that runs but does not answer is shown
-as failing and left alone: killing what is merely slow helps nobody.
+Each process has a thread: a slow start or a probe that hangs delays no other. A process that runs but is not ready any more is
+shown as failing. If nothing else can mend it (`Managed.needs_new_start`), it is killed and started again, but only after a
+while: killing what is merely slow helps nobody.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from headwater.up.restarts import BackOff
 LOOK_SECONDS = 0.25
 FAILING_AFTER_SECONDS = 10.0
 """How long a process may leave its probe unanswered before it is shown as failing."""
+KILLED_AFTER_SECONDS = 60.0
+"""How long every probe must fail before the process is killed. More than any pause of a busy machine."""
 
 State = Literal["waiting", "starting", "ready", "failing", "restarting", "stopping", "stopped"]
 
@@ -78,6 +81,33 @@ class Supervisor:
         return self._all[name].status.state == "ready"
 
 
+class _Failing(msgspec.Struct, frozen=True):
+    """⚠ Counted from the first probe that failed, not from the last that succeeded: we may have been frozen ourselves."""
+
+    since: float | None = None
+    unmendable_since: float | None = None
+    at: float = 0.0
+
+    def continued(self, needs_new_start: bool, now: float) -> _Failing:
+        since = now if self.since is None else self.since
+        unmendable_since = now if self.unmendable_since is None else self.unmendable_since
+        return _Failing(since, unmendable_since if needs_new_start else None, now)
+
+    @property
+    def seconds(self) -> float:
+        return 0.0 if self.since is None else self.at - self.since
+
+    @property
+    def unmendable_seconds(self) -> float:
+        return 0.0 if self.unmendable_since is None else self.at - self.unmendable_since
+
+
+def _hope(failing: _Failing) -> str:
+    if failing.unmendable_since is None:
+        return "; it answers, and continues by itself"
+    return f"; after {KILLED_AFTER_SECONDS:.0f} s it is killed and started again"
+
+
 class _Supervised:
     def __init__(
         self, managed: Managed, lock: int, is_up: Callable[[str], bool], stopping: threading.Event, watch: Watch
@@ -120,22 +150,27 @@ class _Supervised:
             self.managed.launch(self._lock, self._reported(self.status.reason))
         except (HeadwaterError, OSError) as error:
             return " ".join(str(error).split())
-        answered_at = time.monotonic()
+        failing = _Failing()
         while not self._stopping.wait(LOOK_SECONDS):
             if self.managed.pid is None:
                 return f"it has ended: {log_tail(self.managed)}"
             if self.managed.is_ready():
-                answered_at = time.monotonic()
+                failing = _Failing()
                 self._change("ready")
-            elif self.status.state == "ready" and time.monotonic() - answered_at > FAILING_AFTER_SECONDS:
-                self._change("failing", reason=self._why_failing())
             elif self.status.state == "starting":
                 self._change("starting")
+            else:
+                failing = failing.continued(self.managed.needs_new_start(), time.monotonic())
+                if failing.unmendable_seconds > KILLED_AFTER_SECONDS:
+                    self.managed.kill9()
+                    return f"it was killed after {failing.unmendable_seconds:.0f} s; {self._ready_when}"
+                if failing.seconds > FAILING_AFTER_SECONDS:
+                    self._change("failing", reason=f"it is not ready any more; {self._ready_when}{_hope(failing)}")
         return ""
 
-    def _why_failing(self) -> str:
-        asked = f"it is not ready any more; it is ready when {self.managed.ready_when}"
-        return f"{asked}. If that lasts, end process {self.managed.pid}: it is started again."
+    @property
+    def _ready_when(self) -> str:
+        return f"it is ready when {self.managed.ready_when}"
 
     def _reported(self, before: str) -> Report:
         """What a launch reports while it takes long, e.g. that it fetches jars; afterwards again why it was started."""

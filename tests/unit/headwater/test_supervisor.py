@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from headwater.dev.kind import Report, silent
 from headwater.schemas.errors import ServerFailed
 from headwater.up.restarts import MAX_SECONDS, STEADY_SECONDS, BackOff
 from headwater.up.screen import process_table
-from headwater.up.supervisor import ProcessStatus, State, Supervisor
+from headwater.up.supervisor import ProcessStatus, State, Supervisor, _Failing
 
 WAIT_SECONDS = 60.0
 
@@ -31,6 +32,7 @@ class Fake:
         self.refusals = 0
         self.answers = True
         self.ready_when = "it answers"
+        self.unmendable = False
         self._done = done
 
     def launch(self, lock: int, report: Report = silent) -> None:
@@ -45,12 +47,38 @@ class Fake:
     def is_ready(self) -> bool:
         return self.answers
 
+    def needs_new_start(self) -> bool:
+        return self.unmendable
+
+    def kill9(self) -> None:
+        self.pid = None
+        self._done.append(f"!{self.name}")
+
     def give_up(self) -> None:
         self._done.append(f"?{self.name}")
 
     def stop(self) -> None:
         self.pid = None
         self._done.append(f"-{self.name}")
+
+
+def with_one() -> tuple[Fake, list[str]]:
+    done: list[str] = []
+    return Fake("one", done), done
+
+
+@contextmanager
+def supervised(one: Fake) -> Iterator[Supervisor]:
+    """After it has been ready."""
+    wanted, one.answers = one.answers, True
+    supervisor = Supervisor([one], 0)
+    supervisor.start()
+    try:
+        wait_until(lambda: supervisor.is_ready)
+        one.answers = wanted
+        yield supervisor
+    finally:
+        supervisor.stop()
 
 
 def wait_until(what: Callable[[], bool]) -> None:
@@ -94,20 +122,42 @@ def test_a_process_that_ends_or_cannot_start_is_restarted_and_the_reason_is_show
     assert starts.count("fetching jars") == 3 and starts[-1].startswith("it has ended"), "then again why it was started"
 
 
-def test_a_process_that_is_no_longer_ready_shows_the_condition_and_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_answers_but_is_not_ready_any_more_is_shown_and_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.up.supervisor.FAILING_AFTER_SECONDS", 0.0)
-    one = Fake("one", [])
-    supervisor = Supervisor([one], 0)
-    supervisor.start()
-    wait_until(lambda: supervisor.is_ready)
+    monkeypatch.setattr("headwater.up.supervisor.KILLED_AFTER_SECONDS", 0.0)
+    one, done = with_one()
     one.answers = False
-    wait_until(lambda: supervisor.statuses[0].state == "failing")
-    reason = supervisor.statuses[0].reason
-    assert "it is ready when it answers." in reason and f"end process {one.pid}" in reason
-    one.pid = None
-    one.answers = True
-    wait_until(lambda: one.launches == 2 and supervisor.is_ready)
-    supervisor.stop()
+    with supervised(one) as supervisor:
+        wait_until(lambda: supervisor.statuses[0].state == "failing")
+        reason = supervisor.statuses[0].reason
+        assert "it is ready when it answers; it answers, and continues by itself" in reason
+        one.answers = True
+        wait_until(lambda: supervisor.is_ready)
+        assert done == ["+one"] and supervisor.statuses[0].restarts == 0
+
+
+def test_a_process_that_only_a_new_start_can_mend_is_killed_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.up.supervisor.FAILING_AFTER_SECONDS", 0.0)
+    one, done = with_one()
+    one.answers, one.unmendable = False, True
+    with supervised(one) as supervisor:
+        wait_until(lambda: supervisor.statuses[0].state == "failing")
+        assert "after 60 s it is killed and started again" in supervisor.statuses[0].reason
+        monkeypatch.setattr("headwater.up.supervisor.KILLED_AFTER_SECONDS", 0.0)
+        wait_until(lambda: one.launches == 2)
+        one.answers = True
+        wait_until(lambda: supervisor.is_ready)
+        assert done == ["+one", "!one", "+one"] and "it was killed after" in supervisor.statuses[0].reason
+
+
+def test_time_counts_from_the_first_probe_that_failed_and_again_after_an_answer() -> None:
+    once = _Failing().continued(True, now=1_000.0)
+    assert (once.seconds, once.unmendable_seconds) == (0.0, 0.0), "the machine may have slept until then"
+    mute = once.continued(True, now=1_050.0)
+    assert (mute.seconds, mute.unmendable_seconds) == (50.0, 50.0)
+    answered = mute.continued(False, now=1_055.0)
+    assert (answered.seconds, answered.unmendable_seconds) == (55.0, 0.0)
+    assert answered.continued(True, now=1_070.0).unmendable_seconds == 0.0, "one probe that fails, after an answer"
 
 
 def test_a_narrow_screen_shows_addresses_and_reasons_whole() -> None:
