@@ -155,14 +155,15 @@ def _caught_up(settings: Settings, store: Store, spark: SparkSession, lock_of: L
 
 
 def _compact(settings: Settings, spark: SparkSession, lock_of: LockOf, fenced: FencedRealm) -> None:
-    """Compacts what the sweep has proved complete; a set that grew meanwhile is left for the next time."""
+    """Compacts what the sweep has proved complete, while updates go on; a set that was begun again meanwhile is left for the
+    next time."""
     from headwater.schemas.errors import RetainedMoved
     from headwater.streaming.retained.retained_store import RetainedStore
     from headwater.streaming.spark_jobs.retained_rows import compact
 
     floors = {pointer: span.floor for pointer, span in fenced.spans.items()}
-    with contextlib.suppress(RetainedMoved), lock_of(fenced.realm):
-        compact(spark, RetainedStore(settings.maintenance_dir, fenced.realm), floors)
+    with contextlib.suppress(RetainedMoved):
+        compact(spark, RetainedStore(settings.maintenance_dir, fenced.realm), floors, lock_of(fenced.realm))
 
 
 def _executor(settings: Settings, plan: SweepPlan, store: Store, spark: SparkSession) -> SweepExecutor:

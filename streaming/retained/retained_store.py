@@ -14,7 +14,7 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -22,6 +22,7 @@ import msgspec
 from headwater.schemas.errors import MaintenanceRefused, RetainedCorrupt, RetainedMoved
 from headwater.streaming.reachability.segments import Bounds, SegmentPosition
 from headwater.streaming.retained.step_files import (
+    COMPACTING,
     MERGED,
     META,
     ROWS,
@@ -140,19 +141,44 @@ class RetainedStore:
         )
         self._put(made, [bound for meta in metas for bound in meta.bounds], write_rows, MERGED)
         self._forget_replaced()
+        return self._written()
+
+    def steps_after(self, number: int) -> list[tuple[Path, StepMeta]]:
+        """Each as it was written, whether it was merged since or not; `RetainedMoved` if they do not continue that step."""
+        found = [(path, self._read(path)) for path in self._steps() if _number(path) > number]
+        if [meta.number for _, meta in found] != list(range(number + 1, number + 1 + len(found))) or any(
+            meta.fresh for _, meta in found
+        ):
+            raise RetainedMoved(f"the retained set of {self.realm!r} was begun again after step {number}.", field="retained")
+        return [(path, meta) for path, meta in found if not isinstance(meta, MergedStep)]
+
+    def replace(self, made: MergedStep, write_rows: Callable[[str], int], files: Mapping[str, str]) -> RetainedState:
+        """Writes a fresh step, which replaces all before it. `files` has the digests that are known already."""
+        self._put(made, made.bounds, write_rows, MERGED, files)
+        self._forget_before(made.number)
+        return self._written()
+
+    def _written(self) -> RetainedState:
         state = self.load()
         if state is None:
             raise self._corrupt("the step that was just written is not there")
         return state
 
-    def _put(self, made: StepMeta, bounds: Iterable[Bounds], write_rows: Callable[[str], int], name: str) -> StepMeta:
+    def _put(
+        self,
+        made: StepMeta,
+        bounds: Iterable[Bounds],
+        write_rows: Callable[[str], int],
+        name: str,
+        known: Mapping[str, str] | None = None,
+    ) -> StepMeta:
         number = made.number
         # ⚠ A name of its own: of two processes that write the same step, neither may clear away what the other has written.
         unfinished = self.folder / f"unfinished-{number:09d}-{secrets.token_hex(4)}"
         try:
             unfinished.mkdir(parents=True)
             rows = write_rows(str(unfinished / ROWS))
-            files = digests(unfinished / ROWS)
+            files = digests(unfinished / ROWS, known)
             meta = msgspec.structs.replace(made, bounds=list(bounds), rows=rows, files=files)  # bounds are known by now
             meta = msgspec.structs.replace(meta, check=check_of(meta))
             write_synced(unfinished / name, msgspec.json.encode(meta))
@@ -248,7 +274,9 @@ class RetainedStore:
                 shutil.rmtree(path, ignore_errors=True)
 
     def _forget_replaced(self) -> None:
-        """Removes steps that merged steps replaced a while ago."""
+        """Removes steps that merged steps replaced a while ago, unless a smaller set is being made."""
+        if any(self.folder.glob(f"{COMPACTING}*")):
+            return
         gone: set[int] = set()
         for path, meta in self.live():
             if meta.first < meta.number and time.time() - path.stat().st_mtime > REPLACED_SECONDS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,8 @@ from headwater.streaming.reachability.segments import Bounds, SegmentPosition
 
 META, MERGED = "step.json", "merged.json"
 ROWS = "rows"
+COMPACTING = "compacting-"
+"""Begins the name of a folder in which smaller rows are prepared."""
 
 
 class StepMeta(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,10 +64,12 @@ def read_meta(step: Path) -> StepMeta:
     return msgspec.json.decode(file.read_bytes(), type=MergedStep if file.name == MERGED else StepMeta)
 
 
-def digests(folder: Path) -> dict[str, str]:
-    """Digests of the files of rows; empty if one cannot be read."""
-    found = {}
+def digests(folder: Path, known: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Digests of the files of rows; empty if one cannot be read. Files with a known digest are not read."""
+    found = dict(known or {})
     for path in sorted(folder.glob("*.parquet")):
+        if path.name in found:
+            continue
         try:
             with path.open("rb") as file:
                 found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()

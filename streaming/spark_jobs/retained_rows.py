@@ -6,13 +6,14 @@ An object of a link counts unless a link before it has released it.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
 
-from headwater.schemas.errors import RetainedCorrupt
+from headwater.schemas.errors import RetainedCorrupt, SparkFailed
 from headwater.streaming.reachability.fence import FencedRealm
 from headwater.streaming.reachability.id_set import IdCollector
 from headwater.streaming.reachability.retained_identifiers import LogIdentifier
@@ -21,6 +22,7 @@ from headwater.streaming.retained.retained_batch import write_parquet
 from headwater.streaming.retained.retained_seed import ROW_DDL
 from headwater.streaming.retained.retained_sources import Retained
 from headwater.streaming.retained.retained_store import RetainedState, RetainedStore
+from headwater.streaming.retained.set_compaction import Smaller, compacting, digests_of, put_in_place
 from headwater.streaming.spark.spark_errors import typed_errors
 from headwater.streaming.spark_jobs.spark_ids import FrameIds
 
@@ -96,12 +98,33 @@ class StreamedSource:
 # ── smaller ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def compact(spark: SparkSession, store: RetainedStore, floors: Mapping[str, int]) -> RetainedState:
+def compact(
+    spark: SparkSession,
+    store: RetainedStore,
+    floors: Mapping[str, int],
+    lock: AbstractContextManager[object] | None = None,
+) -> RetainedState:
     """⚠ Only for the floors of a sweep that proved completeness up to every head; `Histories.compact` does the same in
-    memory."""
-    state = store.load()
-    if state is None:
-        raise RetainedCorrupt(f"there is no retained set of {store.realm!r}.", field="retained")
+    memory. The lock is held at the beginning and at the end: Spark's jobs between them take long, and the set may grow
+    meanwhile."""
+    lock = lock or nullcontext()
+    with compacting(store) as folder:
+        with lock:
+            state = store.load()
+        if state is None:
+            raise RetainedCorrupt(f"there is no retained set of {store.realm!r}.", field="retained")
+        try:
+            with typed_errors():
+                smaller = _smaller(spark, state, floors, folder)
+        except SparkFailed as failure:
+            store.steps_after(state.number)  # its files may be gone because it was begun again
+            raise failure
+        files = digests_of(smaller)
+        with lock:
+            return put_in_place(store, smaller, files)
+
+
+def _smaller(spark: SparkSession, state: RetainedState, floors: Mapping[str, int], folder: Path) -> Smaller:
     chains = list(SegmentMap(state.bounds).retained_chains(floors))
     bases = {(bound.pointer, bound.start): bound.base for bound in state.bounds}
     bounds: list[Bounds] = []
@@ -116,9 +139,8 @@ def compact(spark: SparkSession, store: RetainedStore, floors: Mapping[str, int]
         for pointer, at in state.positions.items()
         if pointer in floors
     }
-    rows = _compacted_rows(spark, state, floors, chains, heads)
-    with typed_errors():
-        return store.append(state, positions, bounds, functools.partial(write_parquet, rows), fresh=True)
+    rows = write_parquet(_compacted_rows(spark, state, floors, chains, heads), str(folder))
+    return Smaller(before=state, positions=positions, bounds=bounds, folder=folder, rows=rows)
 
 
 def _compacted_rows(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,15 +14,17 @@ import pytest
 import headwater
 from headwater.persistence.backends import open_backend
 from headwater.persistence.commit import draft
-from headwater.schemas.errors import RetainedCorrupt, RetainedIncomplete, SparkFailed
+from headwater.schemas.errors import RetainedCorrupt, RetainedIncomplete, RetainedMoved, SparkFailed
 from headwater.streaming.expire.readers import RegisteredReaders
 from headwater.streaming.reachability.fence import fence_realm
 from headwater.streaming.reachability.retained_identifiers import Identifiers
 from headwater.streaming.reachability.safeguards import Safeguards
 from headwater.streaming.reachability.segments import Bounds, SegmentPosition
+from headwater.streaming.retained import small_steps
 from headwater.streaming.retained.retained_seed import SetRow, seed, write_rows
 from headwater.streaming.retained.retained_sources import WalkedSource, require_complete
 from headwater.streaming.retained.retained_store import RetainedStore
+from headwater.streaming.retained.step_files import COMPACTING
 from headwater.streaming.sources.kafka_changes import KafkaOptions
 from headwater.streaming.sources.linked_batches import PointerBatch, pointer_batches
 from headwater.streaming.spark.spark_errors import typed_errors
@@ -30,7 +32,7 @@ from headwater.streaming.spark_jobs.retained_job import RetainedJob, lag
 from headwater.streaming.spark_jobs.retained_rows import StreamedSource, compact, intervals, retained_ids
 from headwater.streaming.spark_jobs.spark_executor import SparkExecutor
 from headwater.streaming.sweep.verify import verify_realm
-from tests.support.fixtures.maintained import HOUR, Maintained
+from tests.support.fixtures.maintained import DEV, HOUR, MAIN, Maintained
 from tests.support.fixtures.publisher_runs import options, publish_rest
 from tests.support.fixtures.spark_lakes import fill, put_tables
 from tests.support.processes.retained_process import run_and_be_killed
@@ -57,8 +59,8 @@ class Streamed:
         for _ in range(count):
             self.realm.step()
 
-    def job(self) -> RetainedJob:
-        return RetainedJob(self.spark, self.realm.store, self.url, self.store)
+    def job(self, *, here_max: int = 0) -> RetainedJob:
+        return RetainedJob(self.spark, self.realm.store, self.url, self.store, here_max=here_max)
 
     def compare(self) -> None:
         fenced = fence_realm(self.realm.backend, INSTANCE, self.realm.clock)
@@ -103,6 +105,80 @@ def test_the_streamed_set_is_the_walked_set_through_a_realms_whole_life(streamed
     assert state.rows < rows_before
     streamed.steps(20)
     streamed.job().run()
+    streamed.compare()
+
+
+class Between:
+    """A lock whose holder is kept waiting: something happens before the lock is taken for the last time."""
+
+    def __init__(self, happens: Callable[[], object]) -> None:
+        self._happens = happens
+        self._taken = 0
+
+    def __enter__(self) -> None:
+        self._taken += 1
+        if self._taken == 2:
+            self._happens()
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_a_set_grows_while_it_is_compacted_and_loses_nothing(streamed: Streamed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(small_steps, "MERGE_STEPS", 4)
+    realm, job = streamed.realm, streamed.job(here_max=1_000)
+    spanning: list[bool] = []
+
+    def grow() -> None:
+        for _ in range(10):
+            streamed.steps(4)
+            job.run()
+
+    def grow_meanwhile() -> None:
+        grow()
+        spanning.extend(meta.first <= before.number < meta.number for _, meta in streamed.store.live())
+
+    grow()
+    assert realm.expire("*=6n").expired > 0
+    before = job.run()
+    floors = {pointer: realm.floor(pointer) for pointer in realm.logs}
+    after = compact(streamed.spark, streamed.store, floors, Between(grow_meanwhile))
+    assert any(spanning), "no merged step holds what was there before and what came meanwhile"
+    assert len(after.folders) == 1 and after.positions == {
+        pointer: at._replace(first=max(at.first, floors[pointer])) for pointer, at in job.run().positions.items()
+    }
+    for pointer, at in before.positions.items():
+        ends = [end.seq for end in after.passed[pointer]]
+        assert ends[0] == at.seq and len(ends) > 1, "a sweep compares each position that came meanwhile with the log"
+    streamed.compare()
+    grow()
+    streamed.compare()
+
+
+def test_a_set_that_is_begun_again_while_it_is_compacted_stays_as_it_is(streamed: Streamed) -> None:
+    streamed.steps(20)
+    job = streamed.job(here_max=1_000)
+    job.run()
+    floors = {pointer: streamed.realm.floor(pointer) for pointer in streamed.realm.logs}
+    with pytest.raises(RetainedMoved):
+        compact(streamed.spark, streamed.store, floors, Between(lambda: job.run(reseed=True)))
+    assert not list(streamed.store.folder.glob(f"{COMPACTING}*"))
+    streamed.compare()
+
+
+def test_a_pointer_that_a_smaller_set_leaves_out_and_that_goes_on_keeps_it_from_being_used(streamed: Streamed) -> None:
+    """The sweep's fence did not know the pointer: half of its log would look like the whole."""
+    realm, job = streamed.realm, streamed.job(here_max=1_000)
+    realm.write(MAIN)
+    realm.write(DEV)
+    job.run()
+
+    def go_on() -> None:
+        realm.write(DEV)
+        job.run()
+
+    with pytest.raises(RetainedMoved, match="left out"):
+        compact(streamed.spark, streamed.store, {MAIN: 1}, Between(go_on))
     streamed.compare()
 
 
