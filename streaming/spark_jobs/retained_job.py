@@ -9,6 +9,7 @@ than the store's is seeded again by walking.
 from __future__ import annotations
 
 import functools
+import logging
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -37,17 +38,23 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 READER = "retained"
-HERE_CHANGES_MAX = 10_000
-"""Up to this many Changes are added in this process, by everything that keeps sets current."""
+HERE_CHANGES_MAX = 100_000
+"""Up to this many Changes of a log are added in this process, by everything that keeps sets current: about 4 s of one core.
+Python workers of a query take seconds to start, and Spark gives up on one that takes more than 10 s, as on a busy machine."""
+SEED_HERE_ENTRIES_MAX = 10_000
+"""Logs of up to this many entries are walked in this process."""
 SPLIT_CHANGES_MIN = 5_000
 SEEDS_MAX = 3
 KAFKA_RESTARTS_MAX = 1
 """The first attempt keeps the checkpoint; the second drops it."""
 
+_log = logging.getLogger(__name__)
+
 
 class RetainedJob:
     """One per realm instance. `url` is what executors open the store with. A set that is at most `here_max` entries behind its
-    log is brought up to date in this process, without a query: that takes milliseconds, a query takes seconds."""
+    log is brought up to date in this process, without a query: that takes milliseconds, a query takes seconds. Unless it is 0,
+    this process also does what a query has failed to do."""
 
     def __init__(
         self,
@@ -86,7 +93,14 @@ class RetainedJob:
                     return state
                 if is_stopping is None and sum(entries_behind(state, behind).values()) <= self._here_max:
                     return self._add_here(state, behind)
-                self._stream(state, changes_per_batch, is_stopping, report)
+                try:
+                    self._stream(state, changes_per_batch, is_stopping, report)
+                except SparkFailed as failure:
+                    if is_stopping is not None or not self._here_max:
+                        raise
+                    _log.warning("the retained set of %s is brought up to date without Spark: %s", state.realm, failure)
+                    state = self.state()
+                    return self._add_here(state, spans_behind(self._store.backend, state))
                 return self.state()
             except RetainedMoved:  # compacted meanwhile: continue from there
                 if attempt == SEEDS_MAX - 1:
@@ -156,7 +170,8 @@ class RetainedJob:
 
     def _is_small(self) -> bool:
         spans = current_spans(self._store.backend, self._retained.realm)
-        return sum(span.seq - span.floor + 1 for span in spans.values()) <= self._here_max
+        entries = sum(span.seq - span.floor + 1 for span in spans.values())
+        return entries <= min(self._here_max, SEED_HERE_ENTRIES_MAX)
 
     def _add_here(self, state: RetainedState, behind: Mapping[str, Span]) -> RetainedState:
         state = add_from_log(self._store.backend, self._retained, state, behind)

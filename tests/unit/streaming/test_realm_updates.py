@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.persistence.backends.memory.memory_backend import MemoryBackend, MemoryStore
-from headwater.schemas.errors import StoreUnavailable
+from headwater.schemas.errors import SparkFailed, StoreUnavailable
 from headwater.streaming.retained.retained_store import RetainedState, RetainedStore
 from headwater.streaming.retained.set_increment import NewChange, change_of_entry
 from headwater.streaming.spark_jobs.retained_job import HERE_CHANGES_MAX, RetainedJob, lag
@@ -30,6 +30,9 @@ class Fed:
         self.at_run = lambda: None
         self.updates = RealmUpdates(self.realm.store, self.job_of, changes_per_batch=100, now=lambda: self.seconds)
 
+        self.here_max = HERE_CHANGES_MAX
+        self.queries = 0
+
     def job_of(self, instance: str) -> RetainedJob:
         fed = self
 
@@ -38,7 +41,11 @@ class Fed:
                 fed.at_run()
                 return super().run(**options)  # type: ignore[arg-type]
 
-        return Job(None, self.realm.store, "none", self.sets, here_max=HERE_CHANGES_MAX)  # type: ignore[arg-type]
+            def _stream(self, *_: object) -> None:
+                fed.queries += 1
+                raise SparkFailed("Python worker failed to connect back.")
+
+        return Job(None, self.realm.store, "none", self.sets, here_max=fed.here_max)  # type: ignore[arg-type]
 
     def commit(self, count: int = 1) -> list[NewChange]:
         return [change_of_entry(self.realm.write()) for _ in range(count)]
@@ -75,6 +82,15 @@ def test_a_gap_is_left_out_until_the_log_has_filled_it(fed: Fed) -> None:
     assert fed.turn() == ("log", 0)
     assert fed.add(fed.commit())
     assert fed.turn() == ("kafka", 0)
+
+
+def test_what_a_query_has_failed_to_add_is_added_without_it(fed: Fed) -> None:
+    fed.here_max = 2
+    fed.turn()
+    fed.commit(3)
+    fed.updates.lose(REALM, "a gap")
+    assert fed.turn() == ("log", 0) and fed.queries == 1
+    assert fed.add(fed.commit()) and fed.turn() == ("kafka", 0)
 
 
 def test_a_loss_during_an_update_of_a_set_is_not_forgotten(fed: Fed) -> None:
