@@ -18,7 +18,7 @@ import secrets
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -37,7 +37,15 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 HERE_RECORDS_MAX = 10_000
+WARM_UP_SECONDS_MAX = 60
 BOOKMARK = "kafka-offsets.json"
+CHECKPOINTS = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    )
+}
+"""Spark's default starts programs (chmod, stat) for each file that it writes on a local disk, which took half of a small
+batch's time. Our checkpoint is not needed after the query, so it need not survive what the default guards against."""
 
 Offsets = dict[str, dict[str, int]]
 """Topic → partition → the next offset, as Spark writes them."""
@@ -98,7 +106,9 @@ class TopicQuery:
         *,
         every_seconds: float,
     ) -> None:
-        self._spark = spark
+        self._spark = spark.newSession()
+        for name, value in CHECKPOINTS.items():
+            self._spark.conf.set(name, value)
         self._folder = folder
         self._bounds = bounds
         self._sink = sink
@@ -157,21 +167,34 @@ class TopicQuery:
         for instance, realm in realms.items():
             starts |= self._start_of(instance, realm, there)
         options = next(iter(realms.values())).options
-        starting = msgspec.structs.replace(options, starting=msgspec.json.encode(starts).decode())
+        starting = msgspec.structs.replace(options, starting=_offsets_text(starts))
         records = stream_topics(self._spark, starting, topics)
         # Where the sets are is known beside them: Spark's own record need not outlive the query.
         run = self._run = _Run(dict(realms), starts, Path(tempfile.mkdtemp(prefix="headwater-topics-")))
         writer = records.writeStream.foreachBatch(functools.partial(self._on_batch, run))
         writer = writer.option("checkpointLocation", f"file://{run.checkpoint}")
         every = f"{max(0, round(self._every_seconds * 1_000))} milliseconds"
-        self._warm_up()
+        if not once:
+            self._warm_up(options, topics, there)
         self._query = (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=every)).start()
 
-    def _warm_up(self) -> None:
-        """Loads what Spark needs for its first job, which takes seconds: otherwise the first batch would wait for it."""
-        if not self._is_warm:
-            self._spark.range(1).toArrow()
-            self._is_warm = True
+    def _warm_up(self, options: KafkaOptions, topics: Sequence[str], there: Mapping[str, Mapping[str, TopicBounds]]) -> None:
+        """Reads the last records once, for nothing: Spark loads and compiles for seconds at its first batch, which would be
+        the lag of the first commit after a start."""
+        if self._is_warm:
+            return
+        self._is_warm = True
+        last = {topic: {partition: max(at.begin, at.end - 1) for partition, at in there[topic].items()} for topic in topics}
+        records = stream_topics(self._spark, msgspec.structs.replace(options, starting=_offsets_text(last)), topics)
+        with tempfile.TemporaryDirectory(prefix="headwater-topics-", ignore_cleanup_errors=True) as checkpoint:
+            writer = records.writeStream.foreachBatch(_read_for_nothing)
+            query = writer.option("checkpointLocation", f"file://{checkpoint}").trigger(availableNow=True).start()
+            try:
+                query.awaitTermination(WARM_UP_SECONDS_MAX)
+            except Exception as error:
+                _log.info("the first batch will take longer: %s", typed_error(error))
+            finally:
+                query.stop()
 
     def _start_of(self, instance: str, realm: TopicRealm, there: Mapping[str, Mapping[str, TopicBounds]]) -> Offsets:
         ours = {topic: there[topic] for topic in realm.topics}
@@ -262,6 +285,14 @@ class TopicQuery:
                     yield instance, News(frame=slim.where(sql.col("realm_instance") == instance))
         finally:
             slim.unpersist()
+
+
+def _read_for_nothing(batch: DataFrame, _: int) -> None:
+    batch.toArrow()
+
+
+def _offsets_text(offsets: Offsets) -> str:
+    return msgspec.json.encode(offsets).decode()
 
 
 def planned_offsets(checkpoint: Path, batch_id: int) -> Offsets:

@@ -24,7 +24,7 @@ from headwater.streaming.stream.realm_updates import RealmUpdates
 from headwater.streaming.sweep.verify import verify_realm
 from headwater.wiring.kafka_client import kafka_client
 from headwater.wiring.published_topics import topic_bounds
-from tests.support.fixtures.publisher_runs import new_lake, options, publish_rest, put
+from tests.support.fixtures.publisher_runs import new_lake, options, publish_rest, put, wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,15 +80,17 @@ class Topics:
 
     def read(self, *, query: TopicQuery | None = None) -> dict[str, list[str]]:
         self.handed = {}
-        realms = {
+        (query or self.query).read_once(self.realms())
+        return self.handed
+
+    def realms(self) -> dict[str, TopicRealm]:
+        return {
             self.instance(name): TopicRealm(
                 KafkaOptions(bootstrap=self.bootstrap, realm_instance=self.instance(name), store=self.url, finds_gaps=True),
                 self.topics(name),
             )
             for name in NAMES
         }
-        (query or self.query).read_once(realms)
-        return self.handed
 
     def turn(self) -> dict[str, tuple[str, int]]:
         found = {name: self.updates.from_topics(self.instance(name)) for name in NAMES}
@@ -130,3 +132,25 @@ def test_one_query_feeds_many_realms_and_one_that_cannot_be_read_stops_no_other(
         assert topics.read() == {"c": ["1"], "a": ["frame"]}
         assert topics.turn()["a"] == ("kafka", 0)
         topics.check()
+
+
+def test_the_query_is_tried_out_on_old_records_before_it_is_waited_for(
+    spark: SparkSession, kafka_bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[int] = []
+    monkeypatch.setattr(topic_query, "_read_for_nothing", lambda batch, _: tried.append(batch.count()))
+    with headwater.open(f"sqlite:///{tmp_path}/lake.db", create=True) as engine:
+        topics = Topics(spark, tmp_path, kafka_bootstrap, engine)
+        topics.commit(3, 3, 3)
+        topics.query.follow(topics.realms())
+        try:
+            assert len(tried) == 1 and topics.handed == {name: ["lost"] for name in NAMES}, "no realm was given anything"
+            assert topics.turn() == dict.fromkeys(NAMES, ("log", 0))
+            topics.commit(1, 0, 2)
+            wait_until(
+                lambda: topics.handed.keys() == set(NAMES) and topics.turn() == dict.fromkeys(NAMES, ("kafka", 0)), "read"
+            )
+            topics.query.follow(topics.realms())
+            assert len(tried) == 1
+        finally:
+            topics.query.stop()
