@@ -19,6 +19,7 @@ from headwater.streaming.files.upkeep import follow_files
 from headwater.streaming.reachability.retained_identifiers import Identifiers
 from headwater.streaming.runs.realm_sets import instances_to_maintain
 from headwater.streaming.schedule import CycleTools, SweepBackend, run_cycle
+from headwater.streaming.spark.session import require_master
 from headwater.streaming.stream.realm_updates import RealmUpdates
 from headwater.streaming.stream.stream_app import StreamApp, StreamParts, Task, Updated
 from headwater.wiring.external_resources import external_resources
@@ -62,6 +63,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_stream(settings: Settings, store: Store, client: KafkaClient | None, realms: Sequence[str]) -> None:
     """What cannot work is refused here, before Spark starts."""
+    require_master(settings.spark_master)
     instances = instances_to_maintain(store, realms)
     schedule_options(settings, 3_600)
     claim_sets(settings, store)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOOPBACK = "127.0.0.1"
-STANDALONE = "spark://"
+STANDALONE, KUBERNETES, YARN, LOCAL_CLUSTER = "spark://", "k8s://", "yarn", "local-cluster["
+PROXIES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+YARN_FOLDERS = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 NEVER_SHOWN = "(?i)url|store|password|secret|token"
 """Options of a read whose values are not printed in plans: a store's URL may hold a password."""
 
@@ -116,13 +119,36 @@ def parse_conf(text: str) -> dict[str, str]:
 
 
 def require_master(master: str) -> None:
-    """Probes the master of a standalone cluster first: Spark itself would try for minutes and print pages of stack traces."""
-    if master.startswith(STANDALONE) and not is_reachable(master.removeprefix(STANDALONE).split(",")):
+    """Checks the master first: Spark itself would try for minutes and print pages of stack traces."""
+    scheme = next((one for one in (STANDALONE, KUBERNETES) if master.startswith(one)), "")
+    if not (is_local(master) or master == YARN or master.startswith(LOCAL_CLUSTER) or scheme):
+        raise InvalidInput(
+            f"{master!r} is not a Spark master.",
+            field="spark_master",
+            remedy="Write local[N], local[*], spark://host:port, yarn or k8s://https://host:port.",
+        )
+    if master == YARN and not any(os.environ.get(name) for name in YARN_FOLDERS):
+        raise MissingDependency(
+            "master 'yarn' without the configuration of a cluster.",
+            field="spark_master",
+            remedy=f"Set {YARN_FOLDERS[0]} to the folder of its core-site.xml and yarn-site.xml.",
+        )
+    by_proxy = scheme == KUBERNETES and any(os.environ.get(name) for name in PROXIES)
+    if scheme and not by_proxy and not is_reachable(_addresses(master.removeprefix(scheme))):
         raise MissingDependency(
             f"no Spark master answers at {master!r}.",
             field="spark_master",
             remedy="Start it, or name another: local[*] needs none.",
         )
+
+
+def _addresses(places: str) -> list[str]:
+    """host:port of a master, or of the API server that follows k8s://, whose port may be left out."""
+    if "://" not in places:
+        return places.split(",")
+    at = urlsplit(places)
+    has_port = at.netloc.rpartition(":")[2].isdecimal()
+    return [at.netloc if has_port else f"{at.netloc}:{80 if at.scheme == 'http' else 443}"]
 
 
 def _started(options: SparkOptions) -> SparkSession:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import zipfile
@@ -13,7 +14,15 @@ from headwater.schemas.errors import HeadwaterError, InvalidInput, MissingDepend
 from headwater.settings import load_settings
 from headwater.streaming.spark import worker_daemon
 from headwater.streaming.spark.package_zip import write_package_zip
-from headwater.streaming.spark.session import SparkOptions, is_local, parse_conf, require_master, session_conf
+from headwater.streaming.spark.session import (
+    PROXIES,
+    YARN_FOLDERS,
+    SparkOptions,
+    is_local,
+    parse_conf,
+    require_master,
+    session_conf,
+)
 from headwater.wiring.spark import spark_options
 
 
@@ -65,11 +74,33 @@ def test_a_setting_that_spark_cannot_mean_is_refused(text: str) -> None:
         parse_conf(text)
 
 
-def test_a_master_that_does_not_answer_is_named_at_once() -> None:
-    with pytest.raises(MissingDependency, match="no Spark master answers"):
-        require_master("spark://127.0.0.1:1")
-    for elsewhere in ("local[2]", "yarn", "k8s://https://h"):
-        require_master(elsewhere)
+def test_a_master_that_does_not_answer_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in PROXIES:
+        monkeypatch.delenv(name, raising=False)
+    for away in ("spark://127.0.0.1:1", "k8s://https://127.0.0.1:1", "k8s://127.0.0.1:1"):
+        with pytest.raises(MissingDependency, match="no Spark master answers"):
+            require_master(away)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        for there in ("local", "local[2]", f"spark://127.0.0.1:{port}", f"k8s://https://127.0.0.1:{port}"):
+            require_master(there)
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy")
+    require_master("k8s://https://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("master", ["nonsense", "", "http://127.0.0.1", "spark:/127.0.0.1"])
+def test_what_is_not_a_master_is_refused_before_spark_is_started(master: str) -> None:
+    with pytest.raises(InvalidInput, match=r"spark_master.*local\[\*\]"):
+        require_master(master)
+
+
+def test_yarn_needs_the_configuration_of_its_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in YARN_FOLDERS:
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(MissingDependency, match="HADOOP_CONF_DIR"):
+        require_master("yarn")
+    monkeypatch.setenv("YARN_CONF_DIR", str(tmp_path))
+    require_master("yarn")
 
 
 def test_a_missing_java_is_reported_plainly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
