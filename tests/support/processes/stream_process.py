@@ -46,8 +46,14 @@ class StreamProcess:
                     return
             except (httpx.TransportError, KeyError):  # not there yet
                 pass
-            assert time.monotonic() < deadline, f"{why}: {self.log()}"
+            assert time.monotonic() < deadline, f"{why}: {self._shown()} {self.log()}"
             time.sleep(0.2)
+
+    def _shown(self) -> str:
+        try:
+            return self.get("/").text
+        except httpx.TransportError as error:
+            return f"no status: {error}"
 
     def log(self) -> str:
         self._log.seek(0)
