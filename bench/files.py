@@ -1,6 +1,6 @@
 """Measures a file sweep beside Iceberg's `remove_orphan_files`, in turns on the same files of this machine.
 
-Of the files nine in ten are in use, in manifests of 10,000 entries; the others go, and are written anew before the next turn.
+Nine files in ten are in use, in manifests of 10,000 entries; the others are deleted, and written again before the next turn.
 Grace and second look are off, because the files are young and each turn deletes; everything else is a sweep as it is shipped.
 `--objects 1000000` takes as many files, for the sweep on Spark.
 """

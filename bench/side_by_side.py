@@ -1,7 +1,7 @@
 """Compares commits of this version with those of another checkout, in short turns that alternate.
 
 `python -m bench.side_by_side OTHER_CHECKOUT [--backend memory] [--turns 20] [--callers 8]`. Each version runs in a
-process of its own, on a store of its own, and makes a fixed number of commits when it is told to. Only one works at a time, so
+process of its own, on a store of its own, and makes a fixed number of commits per turn. Only one works at a time, so
 both meet the same machine. The lowest CPU time of a commit and the best rate count, because other programs only ever add.
 Run it with `PYTHONPATH` unset; the other checkout needs no environment of its own if its requirements are the same.
 """

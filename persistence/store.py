@@ -191,7 +191,7 @@ class Store:
     def incarnation(self) -> str:
         """A random id of the store's data. A restore changes it: if it differs from the one that was noted beside a position,
         commits may be gone, so compare entry ids before continuing. As of the last check, at most a second ago while this
-        process works; `restores.on_restored` tells of a change."""
+        process works; `restores.on_restored` reports a change."""
         return self.restores.incarnation.id
 
     @property

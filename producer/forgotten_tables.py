@@ -94,8 +94,8 @@ def require_remembered(kernel: RealmKernel, target: LogRecord) -> None:
 
 
 def require_none_forgotten(kernel: RealmKernel, operations: Iterable[PlannedOperation]) -> None:
-    """`HistoryForgotten` if an operation brings back a forgotten table. Only keys that the branch does not hold are looked at:
-    what it holds is in use. ⚠ The content ids of merges and transplants are those of their source."""
+    """`HistoryForgotten` if an operation restores a forgotten table. Only keys that the branch does not have are checked:
+    what it has is in use. ⚠ The content ids of merges and transplants are those of their source."""
     brought = [one for one in operations if one.after is not None and one.before is None and one.from_key is None]
     if not brought:
         return

@@ -73,7 +73,7 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """What a merge or transplant brought in."""
+    """The source of a merge or transplant."""
 
     pointer: str
     commit_id: str

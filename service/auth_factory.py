@@ -85,4 +85,4 @@ def _plugged(group: str, name: str, field: str) -> Callable[[AccessParts], Any]:
     for entry_point in metadata.entry_points(group=group, name=name):
         made: Callable[[AccessParts], Any] = entry_point.load()
         return made
-    raise InvalidInput(f"no installed package brings {name!r}.", field=field, remedy=f"Install one with {group!r}.")
+    raise InvalidInput(f"no installed package provides {name!r}.", field=field, remedy=f"Install one with {group!r}.")

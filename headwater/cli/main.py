@@ -119,7 +119,7 @@ def main() -> None:
 
 
 def _exit_of(aborted: click.Abort) -> int:
-    """A question that nobody said yes to, or Ctrl-C."""
+    """A question that was not answered with yes, or Ctrl-C."""
     if isinstance(aborted.__context__, KeyboardInterrupt):
         return EXIT_INTERRUPTED
     click.echo("Aborted.", err=True)

@@ -64,7 +64,7 @@ yes = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
 def confirmed(question: str, yes: bool) -> None:
-    """Exit code 1 and nothing done unless the answer is yes; also where nobody can be asked."""
+    """Exit code 1 and nothing done unless the answer is yes, or if no question can be asked."""
     if not yes:
         click.confirm(question, abort=True, err=True)
 

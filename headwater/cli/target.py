@@ -173,7 +173,7 @@ def logs_of(settings: Settings, realm: str) -> Iterator[LocalLogs | RemoteLogs]:
 
 @contextmanager
 def the_store(settings: Settings, *, create: bool = False) -> Iterator[Store]:
-    """For commands that work on the store alone. ⚠ One that was told of a server would work on another lake than was meant."""
+    """For commands that work on the store alone. ⚠ With a server named, they would work on the wrong store."""
     context = click.get_current_context(silent=True)
     if context is not None and context.find_root().params.get("server"):
         raise InvalidInput(

@@ -1,6 +1,6 @@
 """Writes a quarter's history in a second, with a clock that is set back.
 
-It contains what such a period leaves behind: states that nobody needs any more, merged branches, dropped tables, and objects of
+It contains what such a period leaves: states that are no longer needed, merged branches, dropped tables, and objects of
 writers that died before their commit.
 """
 

@@ -38,7 +38,7 @@ def nothing_invented(diaries: Mapping[str, list[JournalLine]], logs: Logs, set_u
     """Every commit in the log was attempted by a writer."""
     tried = {line.request_id for lines in diaries.values() for line in lines if line.event is JournalEvent.TRIED} | set_up
     strange = [change.request_id for log in logs.values() for change in log if change.request_id not in tried]
-    return Check("nothing is there that nobody asked for", not strange, _of(len(tried), "requests", strange))
+    return Check("nothing is there that was not requested", not strange, _of(len(tried), "requests", strange))
 
 
 def dense_and_chained(logs: Logs) -> Check:

@@ -158,7 +158,7 @@ class _Maintenance:
         return run.record.totals().purged
 
     def _look_again(self, states: States, before: dict[str, int], purged: int) -> dict[str, int]:
-        """Opens the store anew, so that it is read from disk."""
+        """Opens the store again, so that it is read from disk."""
         past = self._past
         with open_store(past.url) as store:
             after = _rows_by_type(store, past.instance)

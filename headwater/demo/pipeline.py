@@ -1,4 +1,4 @@
-"""The pipeline part of the demo: commits go through the whole system, and what nobody needs any more is purged."""
+"""The pipeline part of the demo: commits go through the whole system, and what is no longer needed is purged."""
 
 from __future__ import annotations
 

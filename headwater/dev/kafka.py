@@ -111,7 +111,7 @@ def answers(connection: socket.socket) -> bool:
 
 
 def _ask(connection: socket.socket, request: bytes) -> bytes:
-    """The answer behind its length: a correlation id, then the fields."""
+    """The answer after its length: a correlation id, then the fields."""
     connection.sendall(struct.pack(">i", len(request)) + request)
     (length,) = struct.unpack(">i", _receive(connection, 4))
     return _receive(connection, length)

@@ -14,7 +14,7 @@ Report = Callable[[str], None]
 
 
 def silent(_: str) -> None:
-    """The progress report of a caller who does not want one."""
+    """The progress report of a caller that wants none."""
 
 
 class ServerKind(Protocol):

@@ -18,7 +18,7 @@ from headwater.settings import Settings
 OURS = frozenset(
     {"transactional.id", "enable.idempotence", "acks", "isolation.level", "enable.auto.commit", "enable.partition.eof"}
 )
-"""What nobody may override: records would be lost or duplicated."""
+"""Settings that may not be overridden: records would be lost or duplicated."""
 SECURITY = ("security.", "sasl.", "ssl.", "enable.ssl.", "enable.sasl.", "bootstrap.", "metadata.broker.list")
 """Options that have settings of their own, which every client honours."""
 _SASL = ("kafka_sasl_mechanism", "kafka_sasl_username", "kafka_sasl_password", "kafka_oauth_token_url", "kafka_oauth_scope")

@@ -1,4 +1,4 @@
-"""Commits the requests for one pointer, from any thread: all that wait together land behind a single CAS.
+"""Commits the requests for one pointer, from any thread: all that wait together land with a single CAS.
 
 A lane takes everything that waits, applies request after request to the head that it holds in memory, writes the new objects
 in one batch and moves the pointer once. A request that the head refuses fails alone.

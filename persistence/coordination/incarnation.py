@@ -76,8 +76,8 @@ def is_another_copy(known: Incarnation, identity: str) -> bool:
 
 
 def is_in_force(backend: Backend, id: str) -> bool:
-    """Whether the data are still those that bore this incarnation: by the row, and by what the database says of its copy, for a
-    backup brings the row along."""
+    """Whether the data are still those of this incarnation: by its row, and by the database's identity of the copy, because a
+    backup contains the row too."""
     there = read_incarnation(backend)
     return there is not None and there.id == id and not is_another_copy(there, backend.data_identity())
 

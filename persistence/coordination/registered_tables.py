@@ -1,6 +1,6 @@
-"""Tables that were registered by their metadata: their files were written for somebody else, who may need them still.
+"""Tables that were registered by their metadata: their files were written for another catalog, which may still need them.
 
-A mark outlasts the table, so that a branch that brings it back finds it, too.
+A mark outlives the table, so that it still counts when a branch restores the table.
 """
 
 from __future__ import annotations

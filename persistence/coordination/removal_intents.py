@@ -158,8 +158,8 @@ class IntentWatch:
         """Realm → the fence at which there was no intent. ⚠ Valid for rows with that fence alone."""
 
     def deleting(self, realm: str, fence: int | None) -> tuple[RemovalIntent, ...]:
-        """For a commit on a row with this fence, read before the call; None for a row that has no head yet, which is asked for
-        anew each time: its fence says nothing. Costs a comparison while there is no intent."""
+        """For a commit on a row with this fence, read before the call; None for a row without a head, whose fence proves
+        nothing: intents are read each time. Costs a comparison while there is no intent."""
         if fence is not None and self._quiet.get(realm) == fence:
             return ()
         now = self._clock.now_micros()

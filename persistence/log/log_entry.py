@@ -57,7 +57,7 @@ class CommitPlace(msgspec.Struct, frozen=True, array_like=True, gc=False):
     time: int
     commit: bytes
     since_time: int = 0
-    """Of what a merge brought: a time before which nothing of this segment is new to the target."""
+    """For a merged segment: nothing before this time is new to the target."""
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -114,7 +114,7 @@ class Realms:
         return self._records.create(name, request_id, description)
 
     def describe(self, name: str, description: str) -> Realm:
-        """Change the text that is shown with it, in any status; what moves the realm meanwhile goes on."""
+        """Change the text that is shown with it, in any status. A transition that is under way continues."""
         return self._records.describe(self._records.read(name), description).realm
 
     def init(self, name: str, *, active: bool = True) -> InitializedRealm:
@@ -254,7 +254,7 @@ class Realms:
         fence_pointers(self._store.backend, held, self._store.clock)
 
     def _close(self, realm: Realm) -> None:
-        """Close every pointer of the realm, whoever else fences it meanwhile."""
+        """Close every pointer of the realm, even if other processes fence it meanwhile."""
         backend, clock = self._store.backend, self._store.clock
         for _ in range(FENCE_TRIES_MAX):
             held = take_realm_fence(backend, read_realm_fence(backend, realm.instance), FENCE_CLOSED, clock)

@@ -1,7 +1,7 @@
 """Roles and their members: principals in principal roles, and principal roles in the roles of a catalog.
 
-Both kinds look alike: a role under `roles`, a member under `assignments`, each member with the ids of both sides. Whoever is
-deleted and re-created under a name has another id, so nothing that named the old one counts for the new one.
+Both kinds look alike: a role under `roles`, a member under `assignments`, each member with the ids of both sides. A principal
+or role that is re-created under its name has another id, so nothing that named the old one counts for the new one.
 """
 
 from __future__ import annotations

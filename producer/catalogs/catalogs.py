@@ -172,7 +172,7 @@ class Catalogs:
 
     def drop(self, name: str, *, purge: bool = False, meta: CommitMeta, request_id: str | RequestKey | None = None) -> Catalog:
         """Marks only. Every pointer of the catalog gets its delete entry, so that no commit lands any more and every reader
-        is told; after a crash in between `finish_drop` continues."""
+        learns of it. After a crash in between, `finish_drop` continues."""
         found = self._find(name)
         if found is None:
             raise self._not_found(name)

@@ -3,8 +3,8 @@
 ⚠ Called while a commit is planned, for the row that it will be applied to: only the fence of that row says which removals the
 commit must respect (persistence/coordination/removal_intents.py). While nothing is removed it costs one comparison.
 
-Only contents that come from outside are checked. What a merge, a transplant, a create or an assign brings over is part of a
-retained state, and those are in use.
+Only contents that come from outside are checked. What a merge, a transplant, a create or an assign copies is part of a
+retained state, and so is in use.
 """
 
 from __future__ import annotations

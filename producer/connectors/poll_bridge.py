@@ -57,8 +57,8 @@ class PollBridge:
         self.reached: KeyPath = ()
 
     def run(self, *, full_rescan: bool = False, scope: Scope = EVERYTHING, after: KeyPath = ()) -> None:
-        """A run that is cut short leaves in `reached` behind which table the next one goes on; one of everything leaves it in
-        the position too."""
+        """An interrupted run leaves in `reached` the table after which the next one continues, and without a scope in the
+        position too."""
         names = self._state.load(scope)
         namespaces = {self._state.destination.key(key): one for key, one in names.namespaces.items()}
         if full_rescan:
@@ -108,7 +108,7 @@ class PollBridge:
         self.reached = listed[-1] if listed else after
 
     def _take_moved(self, moved: dict[KeyPath, Observation], settled: set[KeyPath]) -> None:
-        """Renames in an order in which each finds its name free. A ring of names is opened at one table, which is made anew."""
+        """Renames in an order in which each finds its name free. In a cycle of names, one table is created again."""
         while moved:
             free = (key for key in moved if self._state.destination.key(key) not in self._state.held)
             key = next(free, None) or next(iter(moved))

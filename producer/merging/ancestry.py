@@ -6,7 +6,7 @@ commits at once, newest first, as Git's does: an entry is later than all that it
 that leads to it has been met. It ends when one side has nothing left that the other one has not: what is older than that is
 shared, and older than something shared.
 
-⚠ What a merge brought is recorded in the merge itself (`Entry.brought`), so the source's history may be swept. Where the search
+⚠ A merge records what it brought in (`Entry.brought`), so the source's history may be swept. Where the search
 needs an entry that is gone, the answer is `MergeBaseExpired` and never a guess.
 """
 
@@ -25,7 +25,7 @@ from headwater.schemas.change import Kind
 from headwater.schemas.errors import MergeBaseExpired, ObjectNotFound
 
 BROUGHT_SEGMENTS_MAX = 32
-"""A merge that brings more says so by None; a caller that needs to know reads the source's history."""
+"""A merge that brings more records None, and readers use the source's history instead."""
 STEPS_FOR_BROUGHT_MAX = 128
 STEPS_AT_ONCE = 32
 REST_SECONDS = 0.000_05

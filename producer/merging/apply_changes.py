@@ -26,7 +26,7 @@ from headwater.schemas.change import KeyPath, Op
 
 
 class KeyChange(msgspec.Struct, frozen=True):
-    """What a key held where both lines part, and what it holds on the line that is brought over; None is absent."""
+    """The content of a key where the two lines diverged, and on the line that is merged; None if absent."""
 
     key: KeyPath
     base: Content | None

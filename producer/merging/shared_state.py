@@ -1,8 +1,8 @@
 """Computes, key by key, what one branch changed since the commits that it shares with another.
 
-Lines that have merged each other crosswise share several newest commits, and none of these holds all that both sides have
-seen. So they are merged first, with what *they* share as base, in memory and key by key. Taking one of them alone as the base
-would call that changed which the other side brought along, and would miss a change that was taken back.
+Branches that have merged each other (criss-cross) share several newest commits, none of which contains everything that both
+share. So these commits are merged first, in memory and key by key, with what *they* share as base. With only one of them as the
+base, a key that was merged in would count as changed, and a change that was reverted would be missed.
 """
 
 from __future__ import annotations

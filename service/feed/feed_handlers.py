@@ -91,8 +91,8 @@ async def require_subscribing(call: FeedCall) -> None:
 
 
 async def require_subscription(call: FeedCall) -> None:
-    """⚠ One that exists is used only while its pointers may be seen and `subscription.manage` holds over each of them. Of one
-    that is not there, or not the caller's, only those are told who may have some."""
+    """⚠ One that exists is used only while its pointers may be seen and `subscription.manage` holds over each of them. Only
+    callers who may have subscriptions learn that one is missing or belongs to another principal."""
     if call.caller.development:
         return
     try:

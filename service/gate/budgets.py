@@ -99,7 +99,7 @@ class Budgets:
 
     def take_answer(self, owner: Hashable, count: int, *, is_done: bool) -> None:
         """For bytes of an answer until they are sent. One is never too large by itself: there only must be room before it.
-        ⚠ What a request has done is told in any case: a refusal would say that it was not."""
+        ⚠ The result of a finished mutation is always sent: a refusal would claim that it was not done."""
         if not is_done:
             self._check_answers(owner)
             if self.body_bytes + self.answer_bytes >= self._of_worker_max:

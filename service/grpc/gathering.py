@@ -49,7 +49,7 @@ async def each_part(
 
 
 def new_digest(message: Any, fields: tuple[str, ...]) -> Any:
-    """Begun with what the stream is about. Rows are hashed behind it, wherever one message ends and the next begins."""
+    """Begun with what the stream is about. Rows are hashed after it, regardless of how they are divided into messages."""
     digest = hashlib.sha256()
     for name in fields:
         value = getattr(message, name)

@@ -1,7 +1,7 @@
-"""Health and reflection, which ask for no token: a watcher and a reflection stream take a place, of which an address has few.
+"""Health and reflection, which need no token. Each watcher and reflection stream uses one of the few slots of its address.
 
-⚠ Not the health service of grpcio-health-checking: it counts nobody, and a watcher that reads nothing holds its lock: no other
-watcher is answered then, and nobody is told that the server stops.
+⚠ Not the health service of grpcio-health-checking: it limits no one, and a watcher that reads nothing keeps its lock, so that
+no other watcher is answered or notified when the server stops.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         self._stopping, self._stopped = asyncio.Event(), asyncio.Event()
 
     def begin_to_stop(self) -> None:
-        """Watchers are told."""
+        """Notifies the watchers."""
         self._stopping.set()
 
     def stop(self) -> None:

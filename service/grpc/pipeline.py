@@ -276,15 +276,15 @@ class Pipeline:
 
 
 async def _to_its_end(work: Coroutine[Any, Any, bytes]) -> bytes:
-    """⚠ A call that is cancelled, or whose deadline is over, goes on until its answer is kept. Else its key would stay claimed,
-    and whoever sends it again would be told to wait until its runner counts as dead. Its budget is held as long."""
+    """⚠ A call that is cancelled, or whose deadline is over, continues until its answer is stored. Otherwise its key would stay
+    claimed, and a retry would have to wait until the runner counts as dead. Its budget is held as long."""
     running = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
         await asyncio.wait([running])
         if not running.cancelled():
-            running.exception()  # is told to nobody
+            running.exception()  # marks it as retrieved: there is no caller to report it to
         raise
 
 

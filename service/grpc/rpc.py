@@ -63,7 +63,7 @@ class Gathered(msgspec.Struct, frozen=True):
 
 
 Gather = Callable[[RpcCall, Any, str | None, AsyncIterator[Message]], Awaitable[Gathered]]
-"""From the call of the first message, the Request, the key, and the messages behind the first."""
+"""From the call of the first message: the Request, the key, and the messages after the first."""
 
 Public = Callable[["Service", CallContext, Any], Awaitable[Message]]
 

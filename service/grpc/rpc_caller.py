@@ -1,4 +1,4 @@
-"""Who sends a call: by its token, or by what a trusted mTLS peer names; under `--dev` whoever the call names."""
+"""Determines the caller: from its token, from what a trusted mTLS peer names, or under `--dev` from what the call names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def caller_of(service: Service, context: CallContext, *, is_system: bool) 
 
 
 def refuse_principal(context: CallContext) -> None:
-    """⚠ `x-principal-bin` proves nothing: whoever sends it where it is not read is refused, even beside a valid token."""
+    """⚠ `x-principal-bin` proves nothing: where it is not accepted, a call with it is refused, even with a valid token."""
     if context.principal is not None:
         raise NotAuthenticated(
             "x-principal-bin is not proof of a principal here.",
@@ -38,7 +38,7 @@ def refuse_principal(context: CallContext) -> None:
 
 
 def _trusted_peer(service: Service, context: CallContext) -> str:
-    """⚠ The certificate is the proof, and the only one: beside a token nobody could say for whom the call acts."""
+    """⚠ The certificate is the only proof: with a token as well, it would be unclear for whom the call acts."""
     peer = min(context.peer_names & service.config.grpc_trusted_peers, default=None)
     if peer is None or header(context.scope, b"authorization") is not None:
         refuse_principal(context)

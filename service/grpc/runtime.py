@@ -71,7 +71,7 @@ class Arrivals:
                 del self._waiting[owner]
 
     def leave(self, owner: Hashable) -> None:
-        """The place goes to whoever waits longest."""
+        """The slot goes to the caller that has waited longest."""
         waiting = self._waiting.get(owner)
         while waiting:
             place = waiting.popleft()

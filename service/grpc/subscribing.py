@@ -67,7 +67,7 @@ class QueueConnection(StreamConnection):
             raise SlowReader from None
 
     def take(self) -> tuple[bytes, str | None] | None:
-        """The next message, and the cursor behind it where it ends a frame. Half empty, the queue counts as drained."""
+        """The next message, and the cursor after it if it ends a frame. A half-empty queue counts as drained."""
         if not self._frames:
             self._filled.clear()
             return None

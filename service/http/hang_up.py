@@ -1,4 +1,4 @@
-"""Closes the connection to a client, whatever it was told.
+"""Closes the connection to a client, whatever the answer was.
 
 ⚠ The server below closes one only when its buffers are written, and a client that reads nothing keeps them as long as it likes.
 It gives out no handle either: so the connection is found among the open files of the process, by the client's address.

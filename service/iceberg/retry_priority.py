@@ -1,11 +1,10 @@
 """Runs writers of one table in turn on the event loop; one that was refused retries next.
 
-A writer whose table has moved on must load it again. Meanwhile the one that was faster, who knows the newest state from its
-answer, would be faster again, and again. So whoever is refused has the next turn for a short while: each gets through after one
-refusal, and nobody loads a table for nothing. A turn that is not taken up makes the next ones shorter: the writer waits longer
-than a turn before it tries again, and others need not wait with it.
+A writer whose table has changed must load it again. Meanwhile the faster writer, which knows the newest state from its answer,
+would win again and again. So a refused writer has the next turn for a short while: each succeeds after one refusal, and no
+table is loaded in vain. An unused turn makes the next ones shorter, so that others do not wait for a writer that retries later.
 
-Only politeness, never correctness: connections share a turn behind a proxy, and other processes know nothing of it.
+This is fairness, not correctness: connections through a proxy share a turn, and other processes are not included.
 """
 
 from __future__ import annotations

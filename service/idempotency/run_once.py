@@ -4,10 +4,10 @@ The gate calls `once` around the handler of every mutating route:
 
     response = await once(rows, keyed_request(scope, body, principal, route), run, refused=problem_response, options=options)
 
-`run` gets the request key that its commits carry, and whether an earlier run of it may have come some way: an operation that
-finds that id in the log answers from there. `refused` gives an error the shape of its API. Final answers are stored: successes,
-and refusals that would be the same again (4xx, but for those that say "later" or "who are you"). All else releases the key,
-and the next request that brings it runs again.
+`run` gets the request key that its commits carry, and whether an earlier run may have started it: an operation that finds
+that id in the log answers from there. `refused` renders an error as its API does. Final answers are stored: successes, and
+refusals that would be the same again (4xx, except for `NEVER_KEPT` and retriable errors). Everything else releases the key, and
+the next request with it runs again.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def create_namespace(call: ManageCall) -> Response:
         if _has(conflict, "KEY_EXISTS"):
             raise ContentExists(f"{'.'.join(key)!r} exists already.", field="path", remedy="Choose another name.") from conflict
         raise
-    # ⚠ As the commit made it: somebody may have dropped or moved it since, or made another one under its name.
+    # ⚠ As the commit made it: another caller may have dropped, moved or replaced it since.
     at = _at(call) if done.logged is None else done.logged
     written = NamespaceWritten(namespace=_info(_namespace(call, key, at)), meta=meta_of(_outcome(call, done), done.commit_id))
     return versioned(written, done.commit_id, 201)

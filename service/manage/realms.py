@@ -108,7 +108,7 @@ def _moved(
 
 
 def _initialized(call: ManageCall, realms: Realms, realm: Realm) -> RealmMade:
-    """⚠ A realm that an earlier run of this request has opened gets a new first secret: the other one nobody has seen."""
+    """⚠ A realm that an earlier run of this request has opened gets a new first secret: the other one was never shown."""
     if realm.status is RealmStatus.ACTIVE:
         if call.run is None or not call.run.again:
             raise RealmStateConflict(

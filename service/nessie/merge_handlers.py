@@ -36,8 +36,8 @@ class KeyModeBody(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class BringingBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """⚠ The specification writes `dryRun` and `returnConflictAsResult`, Nessie's own client `isDryRun` and so on: whoever only
-    wants to try must not be taken at half a word."""
+    """⚠ The specification writes `dryRun` and `returnConflictAsResult`, Nessie's own client `isDryRun` and so on: a dry
+    run must be recognized in both spellings."""
 
     from_ref_name: str
     message: str | None = None

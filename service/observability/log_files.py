@@ -1,7 +1,7 @@
-"""Writes log lines to one file that several processes share, and rotates it: no line is lost or torn on the way.
+"""Writes log lines to one file that several processes share, and rotates it: no line is lost or torn.
 
-⚠ Whoever writes locks the file itself, and then looks whether the path still names it: after a rotation by another process it
-does not, and the new file is opened. A rotation is done by the process that holds the lock, so no two rotate at once.
+⚠ A writer locks the file and then checks that the path still names it: after a rotation by another process it does not, and the
+new file is opened. A rotation is done by the process that holds the lock, so no two rotate at once.
 """
 
 from __future__ import annotations

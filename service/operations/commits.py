@@ -79,8 +79,8 @@ async def commit(
 
 
 def find_commit(feed: RealmFeed, id: str, may_see: Callable[[str], bool] = lambda _: True) -> tuple[LogRecord, EncodedEntry]:
-    """The Change of an id; ⚠ only if it is in its pointer's log, for objects of lost attempts are no commits. Of a pointer that
-    may not be seen nothing is told, not even that its history was cut."""
+    """The Change of an id; ⚠ only if it is in its pointer's log, for objects of lost attempts are no commits. Nothing about
+    a pointer that may not be seen is revealed, not even that its history was truncated."""
     raw = parse_id(id, field="id")
     if raw == EMPTY or object_id_of(raw) > OBJECT_ID_MAX:
         raise no_commit(id)

@@ -33,7 +33,7 @@ FRAME_CHANGES_MAX = 100
 FRAME_BYTES_MAX = 1024 * 1024
 """Smaller than a page: some frames lie in buffers below us before a slow reader is noticed."""
 SHARED_BYTES_MAX = 16 * 1024 * 1024
-"""Size of the pages that one hub keeps between two moves; the oldest is rebuilt if somebody still needs it."""
+"""Size of the pages that one hub keeps between two moves; the oldest is rebuilt if a reader still needs it."""
 SLICE_READERS_MIN = 50
 """Served in a slice however long it takes: on a machine that is busy with other work a slice must not shrink to nothing."""
 LOOK_AGAIN_SECONDS = 1.0
@@ -138,7 +138,7 @@ class Hub:
             self._loop.call_soon_threadsafe(self._moved)
 
     def _moved(self) -> None:
-        self._is_wake_sent = False  # ⚠ before any head is looked at: a move behind it sends the next wake
+        self._is_wake_sent = False  # ⚠ before any head is read: a later move sends the next wake
         self._fan_out.wakes += 1
         self._generation += 1
         self._has_moved = True

@@ -51,7 +51,7 @@ class Subscribing:
     """Subscriptions of one realm, over its feed."""
 
     def __init__(self, pages: FeedPages, *, owner: str = "", sees_all: bool = True) -> None:
-        """Those of others are not there for an owner who does not see all."""
+        """An owner who does not see all does not find those of others."""
         self._owner = owner
         self._sees_all = sees_all
         self._pages = pages

@@ -1,7 +1,7 @@
-"""Unpacks the blocks of an Avro file within bounds, before anything is made of them.
+"""Decompresses the blocks of an Avro file within limits, before they are decoded.
 
-⚠ Whoever writes a table writes its manifests. Kilobytes unpack to gigabytes, and values of no bytes (an empty record, null)
-repeat as often as a count claims.
+⚠ Any writer of a table writes its manifests. Kilobytes may decompress to gigabytes, and values of no bytes (an empty record,
+null) repeat as often as a count claims.
 """
 
 from __future__ import annotations

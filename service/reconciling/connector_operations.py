@@ -65,7 +65,7 @@ class ConnectorOperations:
         )
 
     def remove(self, name: str, version: str | None, meta: WriteMeta) -> CommitOutcome:
-        """Its position and its jobs end too: a connector re-created under the name begins anew."""
+        """Its position and its jobs end too: a connector re-created under the name starts over."""
         connector = self._connectors.get(name)
         outcome = self._connectors.delete(name, version=version, meta=meta)
         SourcePosition(self._kernel, connector.id).forget()

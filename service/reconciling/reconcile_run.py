@@ -51,7 +51,7 @@ OBJECT_TYPES.register(ObjectType(LEASE_TYPE, LeaseRecord, Life.MUTABLE))
 
 class ReconcileRun:
     """For one connector; `tags` is what the process remembers of a polled source between two runs. After `turn_seconds` it
-    leaves its slot to others, and goes on in its next turn."""
+    leaves its slot to others, and continues in its next turn."""
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ class ReconcileRun:
             return None
         except HeadwaterError as error:
             return error
-        except Exception as error:  # ⚠ of a plug-in, or on an answer that nobody thought of: it costs this connector alone
+        except Exception as error:  # ⚠ of a plug-in, or on an unforeseen answer: it affects only this connector
             _log.exception("connector %s", self._connector.name)
             return SourceRefused(f"{type(error).__name__}: {error}", field="source")
         finally:
@@ -259,7 +259,7 @@ class ReconcileRun:
             raise MaintenanceStopped("its turn has ended.", remedy="It continues in the next one.")
 
     def _require_wanted(self) -> None:
-        """⚠ Who paused or removed the connector is told that nothing more is read: the run that is under way ends too."""
+        """⚠ Pausing or removing a connector promises that nothing more is read, so a run in progress ends too."""
         there = self._find()
         self._is_removed = there is None
         if there is None or there.status is ConnectorStatus.PAUSED:
@@ -274,7 +274,7 @@ class ReconcileRun:
         return there if there.id == self._connector.id else None
 
     def _schedule(self, position: SourcePosition, error: HeadwaterError | None) -> None:
-        """⚠ A source that is away costs its own connector less and less, and nobody else anything."""
+        """⚠ An unavailable source is tried less and less often, and affects no other connector."""
         failed = 0 if error is None or self._is_cancelled else position.read().failed_runs + 1
         interval = self._connector.interval_seconds
         seconds = max(interval, min(interval * 2 ** min(failed, 12), BACKOFF_SECONDS_MAX))

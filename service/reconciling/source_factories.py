@@ -36,9 +36,9 @@ class ReconcileOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Hosts of sources that may be on a private network."""
     storage_roots: StorageRoots = StorageRoots()
     storage: dict[str, str] = {}
-    """How sources that are files are read; what is not said here comes from the environment."""
+    """Options for reading sources that are files; the others come from the environment."""
     turn_seconds: float = 60.0
-    """After how long a run leaves its slot to others that wait, and goes on later."""
+    """After how long a run leaves its slot to waiting ones and continues later."""
     slots: int = 2
     """Connectors that one process reconciles at a time; 0 leaves that to `headwater reconcile`."""
     job_days: int = 7

@@ -88,7 +88,7 @@ class StatisticsOperations:
 
 
 def statistics_info(there: StatisticsSet, found: FoundSnapshot | None = None) -> StatisticsInfo:
-    """Totals that nobody published come from the summary of the snapshot."""
+    """Totals that were not published come from the summary of the snapshot."""
     stored = there.stored
     published = stored.table is not None or found is None
     return StatisticsInfo(

@@ -100,7 +100,7 @@ def _is_in(listed: dict[str, set[int] | None], content_id: str, one: StatisticsS
 
 
 def _deleted(sets: StatisticsSets, one: StatisticsSet) -> int:
-    """Not if somebody has published it again meanwhile."""
+    """Not if it was published again meanwhile."""
     try:
         sets.delete(SetKey(one.stored.content_id, one.stored.snapshot_id), meta=AUTHOR, version=one.version)
     except (Conflict, NotFound):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LEASE_SECONDS = 30.0
-"""After a crash nobody else archives for this long."""
+"""After a crash no other process archives for this long."""
 POINTERS_PER_READ = 1_000
 
 Reached = Callable[[LogOffset | None], None]

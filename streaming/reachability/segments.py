@@ -3,7 +3,7 @@
 A create, assign or delete opens a *segment* of a pointer's log, with a base (pointer, seq) or none. What a segment adds is
 kept as intervals [added, released); what it releases of its base is kept apart. ⚠ With floor F, each segment [b, e) with
 e > F and lo = max(b, F) retains its own intervals with released > lo, plus Live(base) minus what it released up to lo.
-A segment and the bases behind it make a *chain* of links: an object of a link counts unless a link before it released it.
+A segment and its bases make a *chain* of links: an object of a link counts unless a link before it released it.
 """
 
 from __future__ import annotations

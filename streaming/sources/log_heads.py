@@ -31,7 +31,7 @@ class LogHeads:
         self.realm = realm_instance(self._store, options.realm)
         self._rows: dict[str, PointerRow] | None = None
         self._epoch = 0
-        """The history in which they were read: a restored store counts its versions anew."""
+        """The history in which they were read: a restored store starts its versions over."""
         self._moved = MovedPointers(self.kernel)
         self._asked_at = 0.0
         self._realm_checked_at = time.monotonic()

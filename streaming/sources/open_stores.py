@@ -35,7 +35,7 @@ def opened_store(url: str) -> Store:
 
 
 def realm_instance(store: Store, realm: str) -> str:
-    """What a name means now. An instance is taken as it is: whoever has one found it in a row."""
+    """The instance that a name means now. An instance is returned unchanged."""
     if realm == SYSTEM_REALM or "#" in realm:
         return realm
     found = Realms(store).get(realm)

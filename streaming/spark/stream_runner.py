@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 def silent(_: Progress) -> None:
-    """The progress report of a caller who does not want one."""
+    """The progress report of a caller that wants none."""
 
 
 def run_until_caught_up(writer: DataStreamWriter, *, report: Report = silent, restarts_max: int = RESTARTS_MAX) -> int:
@@ -52,7 +52,7 @@ def run_until_caught_up(writer: DataStreamWriter, *, report: Report = silent, re
 def run_until_stopped(
     writer: DataStreamWriter, *, is_stopping: Callable[[], bool], report: Report = silent, restarts_max: int = RESTARTS_MAX
 ) -> int:
-    """Start the stream and let it run until it is told to stop or fails; raises the error that it failed with."""
+    """Start the stream and run it until `is_stopping` or a failure; raises the error that it failed with."""
 
     def follow(query: StreamingQuery) -> int:
         reporter = BatchReporter(report)

@@ -122,7 +122,7 @@ class TopicQuery:
         """The offsets up to which lost realms have been read: their logs hold all that was published until then."""
 
     def follow(self, realms: Mapping[str, TopicRealm]) -> None:
-        """Starts the query anew if realms or topics have been added or removed, or if it has failed."""
+        """Starts the query again if realms or topics have been added or removed, or if it has failed."""
         with self._lock:
             is_running = self._query is not None and self._query.isActive
             if is_running and self._run.realms == realms:

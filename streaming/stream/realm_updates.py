@@ -1,7 +1,7 @@
 """Keeps the retained sets of all realms current: from the store's log, or from one query over all topics.
 
 A set that its topics do not continue (there is no set, a gap, an error, another process that moved it) is *lost*: it skips what
-the query brings, and is brought up to date from the log in its next turn. ⚠ That turn clears the loss before it reads the
+the query delivers, and is brought up to date from the log in its next turn. ⚠ That turn clears the loss before it reads the
 heads: whatever is skipped after that marks the set as lost again, so nothing is missed.
 """
 

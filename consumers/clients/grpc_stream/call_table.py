@@ -1,4 +1,4 @@
-"""Which RPC answers which request: by method and the parts of the path behind the realm."""
+"""Which RPC answers which request: by method and the parts of the path after the realm."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ ShowChanges = Callable[[Iterable[Change], bool], None]
 
 
 def each_to(command: str) -> ShowChanges:
-    """⚠ Ends this command if the job fails: a position moves behind a Change only when its job has succeeded."""
+    """⚠ Ends this command if the job fails: a position moves past a Change only when its job has succeeded."""
     words = _words(command)
 
     def run_each(changes: Iterable[Change], _: bool) -> None:

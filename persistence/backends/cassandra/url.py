@@ -72,7 +72,7 @@ def parse_url(url: str) -> CassandraOptions:
 
 
 def _tls(options: dict[str, str]) -> TlsFiles | None:
-    """⚠ Files without tls=require are refused: nobody who names a CA wants plaintext."""
+    """⚠ Files without tls=require are refused: a CA with plaintext is a mistake."""
     mode = options.get("tls", "off")
     if mode not in ("off", "require"):
         raise _invalid(f"tls is {mode!r}; it is 'off' or 'require'.")

@@ -51,7 +51,7 @@ def resolution_part(resolution: planning_pb2.Resolution, relation: bytes = b"") 
 
 
 def messages(parts: Iterable[bytes]) -> Iterator[bytes]:
-    """Many parts in each: the first one as the message itself, the others behind it."""
+    """Many parts in each: the first one as the message itself, the others after it."""
     held: list[bytes] = []
     size = 0
     for one in parts:

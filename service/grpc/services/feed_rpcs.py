@@ -174,7 +174,7 @@ def _get_snapshot(call: RpcCall) -> Bound:
 
 
 async def _snapshot_parts(call: RpcCall, request: FeedCall) -> AsyncIterator[bytes]:
-    """All pages are of the entry that the first one was read at. Each ends with the token that goes on behind it."""
+    """All pages are of the entry that the first one was read at. Each ends with the token that continues after it."""
     response = await request.handle()
     if response is None:
         raise LookupError("a snapshot sends by itself")

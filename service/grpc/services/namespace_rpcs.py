@@ -101,7 +101,7 @@ def _moving(call: RpcCall, found: Named, paths: frozenset[str]) -> _NamespaceMov
 
 
 def _moved_rights(call: RpcIcebergCall) -> list[tuple[Right, Securable]]:
-    """What is below goes along, whatever it is."""
+    """Everything below it moves too."""
     body, catalog = call.read(_NamespaceMove), call.branch_name
     source, target = body.source, body.target
     return [

@@ -158,7 +158,7 @@ def _seconds(wanted: float) -> float | None:
 
 
 def _shown(request: ManageCall, operations: PlanOperations, plan: Plan) -> planning_pb2.Plan:
-    """⚠ Obligations while it pins their policies alone: behind its end they may have expired."""
+    """⚠ Obligations, only while the plan pins their policies: after its end they may have expired."""
     now = request.kernel.store.clock.now_micros()
     return plan_message(plan, now, operations.obligations(plan) if plan.holds(now) else [()] * len(plan.inputs))
 
@@ -167,7 +167,7 @@ def _shown(request: ManageCall, operations: PlanOperations, plan: Plan) -> plann
 
 
 async def _file_parts(call: RpcCall, request: ManageCall) -> AsyncIterator[bytes]:
-    """⚠ The plan is read again for each part: behind its end the files may be gone, and the list would be of no use."""
+    """⚠ The plan is read again for each part: after its end the files may be gone, and the list would be useless."""
     message, operations = call.message, await _operations(call, request)
     asked = ScanRequest(message.filter.encode(), case_sensitive=not message.case_insensitive)
     plan = await asyncio.to_thread(operations.live, message.plan_id, call.caller.owner_id)

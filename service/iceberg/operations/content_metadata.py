@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 class CopyWriter:
-    """Writes copies behind the requests that made them. Of one worker. Thread-safe."""
+    """Writes copies after the requests that caused them. One per worker. Thread-safe."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max

@@ -16,7 +16,7 @@ BASE_RELATIONS = "headwater.base-relations"
 """In the summary of a view's version: JSON of a list of `BaseRelation`."""
 _PREFERRED = ("spark", "trino")
 _METADATA_TABLES = frozenset({"history", "snapshots", "files", "entries", "manifests", "partitions", "refs", "all_data_files"})
-"""The usual ones of Iceberg, behind the name of a table."""
+"""The usual ones of Iceberg, after the name of a table."""
 
 
 class BaseRelation(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -33,7 +33,7 @@ DEPTH_DEFAULT, DEPTH_MAX = 2, 8
 STEPS_MAX = 1_000
 """Versions that one look goes back."""
 HISTORY_MAX = 100
-"""Commits behind the last checkpoint that one version names."""
+"""Commits after the last checkpoint that one version names."""
 
 
 class DeltaSource:

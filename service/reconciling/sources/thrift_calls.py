@@ -51,7 +51,7 @@ class ThriftCalls:
             self.close()
             raise SourceUnreachable(f"{method}: {type(error).__name__}: {error}.", field="uri") from error
         except Exception:
-            self.close()  # what is left of the answer is nobody's
+            self.close()  # the rest of the answer belongs to no call
             raise
 
     def _result(self, method: str, answer: _Answer) -> Fields:

@@ -46,7 +46,7 @@ class Claims:
             return b""
 
     def claim(self, root: Root, *, force: bool = False) -> RootRecord:
-        """Claim a root that nobody has, or that is ours already."""
+        """Claim a root that is unclaimed, or ours already."""
         _require_open(root)
         self.require_alone(root)
         there, record = self.read(root), self._roots.get(root)
@@ -76,7 +76,7 @@ class Claims:
             raise foreign(root, there, self._wanted(root, record.generation))
 
     def give_up(self, root: Root) -> None:
-        """Removes the claim of a root that nobody needs any more."""
+        """Removes the claim of a root that is no longer needed."""
         if self.read(root) == self._roots.get(root).claim:
             self._storages.of(_location(root)).delete([_location(root)])
 

@@ -108,7 +108,7 @@ def read_list(storages: Storages, stored: StoredList) -> IdSet:
 
 
 def drop_list(storages: Storages, stored: StoredList) -> None:
-    """Drops a list that nobody needs any more; what cannot be deleted stays."""
+    """Deletes a list that is no longer needed; what cannot be deleted stays."""
     with contextlib.suppress(HeadwaterError):
         gone = {part.location for part in list_parts(storages, stored)} | {stored.location}
         storages.of(stored.location).delete(sorted(gone))

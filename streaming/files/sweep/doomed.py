@@ -13,7 +13,7 @@ from headwater.streaming.reachability.retained_identifiers import Span
 
 class Doomed(msgspec.Struct, frozen=True, kw_only=True):
     roots: tuple[Root, ...]
-    """Roots below which their files go, if nobody else needs them."""
+    """Roots below which their files are deleted, if no other realm needs them."""
     realms: frozenset[str] = frozenset()
     """Instances that go as a whole; they are closed, so nothing is committed there any more."""
     catalogs: frozenset[tuple[str, int]] = frozenset()

@@ -1,4 +1,4 @@
-"""Deletes the files of realms and catalogs that are purged: all below their claimed roots that nobody else needs.
+"""Deletes the files of realms and catalogs that are purged: everything below their claimed roots that no other needs.
 
 Follows the protocol of a sweep, without the second look and the share check. There is no grace either, unless a catalog that
 stays has a root at, above or below one of these: its writers may be at work there.
