@@ -9,8 +9,8 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Hashable
-from contextlib import aclosing, nullcontext
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterator
+from contextlib import aclosing, contextmanager, nullcontext
 from typing import Any, cast
 
 import msgspec
@@ -146,44 +146,42 @@ class Pipeline:
 
     async def stream(self, context: CallContext, receive: Receive) -> AsyncIterator[bytes]:
         context = localized(context, self._service.config.messages_dir)
-        started = time.perf_counter()
+        seen = SeenCall()
+        with self._metering(context, seen), self._counting_streams(), self._span(context):
+            admitted = await self._admission.admit(context, seen, receive)
+            try:
+                if self._rpc.serve is None:
+                    raise LookupError("the row has no stream")
+                parts = cast(AsyncGenerator[bytes, None], self._rpc.serve(admitted.call, admitted.request))
+                async with aclosing(parts):
+                    async for part in parts:
+                        try:
+                            yield part
+                        except SlowReader as slow:  # the stream itself says from where its reader may go on
+                            await parts.athrow(slow)
+                            raise
+            finally:
+                admitted.leave()
+
+    @contextmanager
+    def _counting_streams(self) -> Iterator[None]:
         self._runtime.counts.streams += 1
-        seen, status = SeenCall(), "OK"
         try:
-            with self._span(context):
-                admitted = await self._admission.admit(context, seen, receive)
-                try:
-                    if self._rpc.serve is None:
-                        raise LookupError("the row has no stream")
-                    parts = cast(AsyncGenerator[bytes, None], self._rpc.serve(admitted.call, admitted.request))
-                    async with aclosing(parts):
-                        async for part in parts:
-                            try:
-                                yield part
-                            except SlowReader as slow:  # the stream itself says from where its reader may go on
-                                await parts.athrow(slow)
-                                raise
-                finally:
-                    admitted.leave()
-        except HeadwaterError as error:
-            status = error.grpc_status
-            raise
-        except (GeneratorExit, asyncio.CancelledError):
-            status = "CANCELLED"
-            raise
-        except Exception:
-            status = "INTERNAL"
-            raise
+            yield
         finally:
             self._runtime.counts.streams -= 1
-            self._count(context, seen, status, time.perf_counter() - started)
 
     # ── stages ──────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _metered(self, context: CallContext, seen: SeenCall, proceed: Callable[[], Awaitable[bytes]]) -> bytes:
+        with self._metering(context, seen):
+            return await proceed()
+
+    @contextmanager
+    def _metering(self, context: CallContext, seen: SeenCall) -> Iterator[None]:
         started, status = time.perf_counter(), "OK"
         try:
-            return await proceed()
+            yield
         except HeadwaterError as error:
             status = error.grpc_status
             raise
@@ -191,7 +189,7 @@ class Pipeline:
             status = "REFUSED"
             seen.refused_before(refused.status)
             raise
-        except asyncio.CancelledError:
+        except (GeneratorExit, asyncio.CancelledError):
             status = "CANCELLED"
             raise
         except Exception:

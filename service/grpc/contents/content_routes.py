@@ -11,9 +11,9 @@ from headwater.schemas.rpc import common_pb2
 from headwater.service.gate.route import Route
 from headwater.service.grpc.contents.iceberg_request import RpcIcebergCall
 from headwater.service.grpc.contents.references import Named, named
-from headwater.service.grpc.messages.message_fields import canonical_path, prefix, version_of
+from headwater.service.grpc.messages.message_fields import canonical_path, prefix, set_outcome, version_of
 from headwater.service.grpc.messages.paging import next_token, page_size, page_token
-from headwater.service.grpc.rpc import Bound, RpcCall, joined, sibling
+from headwater.service.grpc.rpc import Answer, Bound, RpcCall, joined, sibling
 from headwater.service.http.responses import Response
 from headwater.service.iceberg.call import Identifier
 from headwater.service.iceberg.content_handlers import Renaming
@@ -79,6 +79,17 @@ class ContentRoutes:
         body = Renaming(Identifier(list(found.key[:-1]), found.key[-1]), Identifier(wanted[:-1], wanted[-1]))
         names = {"prefix": self.names(call, found)["prefix"]}
         return Bound(route=self.rename, names=names, body=body, version=version_of(call.message))
+
+    def answer_deleted(self, shown: type[Any]) -> Answer:
+        """The answer of that type to a deletion."""
+
+        async def answer(call: RpcCall, request: RpcIcebergCall) -> Any:
+            await request.handle()
+            made = shown()
+            set_outcome(made.meta, request)
+            return made
+
+        return answer
 
     def fill_page(self, call: RpcCall, request: RpcIcebergCall, response: Response, shown: Any) -> None:
         """Names and the next token."""

@@ -149,13 +149,6 @@ async def _changed(call: RpcCall, request: RpcIcebergCall, key: KeyPath) -> None
         await asyncio.to_thread(change_table, branch, request.author, key, choose)
 
 
-async def _deleted(call: RpcCall, request: RpcIcebergCall) -> table_pb2.DeleteTableResponse:
-    await request.handle()
-    shown = table_pb2.DeleteTableResponse()
-    set_outcome(shown.meta, request)
-    return shown
-
-
 def _rows() -> Iterable[Rpc]:
     yield Rpc(method=f"{SERVICE}/ListTables", routes=(TABLES.list,), bind=TABLES.bind_list, reply=_page)
     yield Rpc(method=f"{SERVICE}/GetTable", routes=(TABLES.get,), bind=TABLES.bind_get, answer=_got)
@@ -163,7 +156,13 @@ def _rows() -> Iterable[Rpc]:
     yield Rpc(
         method=f"{SERVICE}/UpdateTable", routes=(TABLES.update, TABLES.rename), bind=_update, answer=_updated, is_keyed=True
     )
-    yield Rpc(method=f"{SERVICE}/DeleteTable", routes=(TABLES.delete,), bind=_delete, answer=_deleted, is_keyed=True)
+    yield Rpc(
+        method=f"{SERVICE}/DeleteTable",
+        routes=(TABLES.delete,),
+        bind=_delete,
+        answer=TABLES.answer_deleted(table_pb2.DeleteTableResponse),
+        is_keyed=True,
+    )
 
 
 ROWS = tuple(_rows())

@@ -111,19 +111,18 @@ def _replacing(properties: Mapping[str, str], view: Plain) -> Updates:
     return [*updates, {"action": "remove-properties", "removals": gone}] if gone else updates
 
 
-async def _deleted(call: RpcCall, request: RpcIcebergCall) -> view_pb2.DeleteViewResponse:
-    await request.handle()
-    shown = view_pb2.DeleteViewResponse()
-    set_outcome(shown.meta, request)
-    return shown
-
-
 def _rows() -> Iterable[Rpc]:
     yield Rpc(method=f"{SERVICE}/ListViews", routes=(VIEWS.list,), bind=VIEWS.bind_list, reply=_page)
     yield Rpc(method=f"{SERVICE}/GetView", routes=(VIEWS.get,), bind=VIEWS.bind_get, answer=_got)
     yield Rpc(method=f"{SERVICE}/CreateView", routes=(VIEWS.create,), bind=_create, answer=_created, is_keyed=True)
     yield Rpc(method=f"{SERVICE}/UpdateView", routes=(VIEWS.update, VIEWS.rename), bind=_update, answer=_updated, is_keyed=True)
-    yield Rpc(method=f"{SERVICE}/DeleteView", routes=(VIEWS.delete,), bind=_delete, answer=_deleted, is_keyed=True)
+    yield Rpc(
+        method=f"{SERVICE}/DeleteView",
+        routes=(VIEWS.delete,),
+        bind=_delete,
+        answer=VIEWS.answer_deleted(view_pb2.DeleteViewResponse),
+        is_keyed=True,
+    )
 
 
 ROWS = tuple(_rows())
