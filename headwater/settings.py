@@ -228,7 +228,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int,
         Meta(
             ge=1,
-            description="After how many seconds a gRPC client is told to reconnect, so that connections spread over workers",
+            description="After how many seconds a gRPC client must reconnect, so that connections spread over workers",
         ),
     ] = 600
     grpc_client_ca: Annotated[
@@ -445,14 +445,14 @@ def load_settings(
 
 def _refused(reason: str) -> InvalidInput:
     """By the name of the setting, where the reason ends with it: ``Expected `int`, got `str` - at `$.port` ``."""
-    told, _, path = reason.rpartition(" - at `$.")
+    message, _, path = reason.rpartition(" - at `$.")
     name = path.rstrip("`")
-    if not told or name not in Settings.__struct_fields__:
+    if not message or name not in Settings.__struct_fields__:
         return InvalidInput(f"{reason}.", field="settings", remedy="`headwater settings` lists every setting with its meaning.")
     choices = get_args(get_args(get_type_hints(Settings, include_extras=True)[name])[0])
     words = ", ".join(repr(one) for one in choices if isinstance(one, str))
     return InvalidInput(
-        f"{told}.", field=name, remedy=f"Use one of {words}." if words else "`headwater settings` says what it means."
+        f"{message}.", field=name, remedy=f"Use one of {words}." if words else "`headwater settings` says what it means."
     )
 
 

@@ -145,7 +145,7 @@ class Store:
         self.reach_files: Callable[[], CondemnedFiles] | None = None
         """Set by a process that can reach file storage. Without it, commits near a removal are refused."""
         self.on_new_root: Callable[[str, str], None] | None = None
-        """Likewise: told the realm instance and the name of a catalog whose storage root is new."""
+        """Likewise: gets the realm instance and the name of a catalog whose storage root is new."""
         for observer in observers:
             observer.opened(self)
 

@@ -20,7 +20,7 @@ from headwater.schemas.errors import ChainBroken, InvalidInput
 ENTRY_ID_BYTES = 32
 OBJECT_ID_BYTES = 8
 EMPTY = hashlib.sha256(b"empty").digest()
-"""The commit id of the empty state: there is no object behind it."""
+"""The commit id of the empty state, which has no object."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ID_DIGITS = 64
@@ -165,7 +165,7 @@ def time_text(micros: int) -> str:
 
 
 def micros_of(text: str, *, field: str = "time") -> int:
-    """Microseconds of an RFC 3339 time; one without an offset is refused, for nobody can know what it means."""
+    """Microseconds of an RFC 3339 time; one without an offset is ambiguous and refused."""
     try:
         parsed = datetime.fromisoformat(text)
     except ValueError as error:

@@ -68,7 +68,7 @@ HeadwaterError
 │   ├── StoreNotDurable
 │   └── StorageDenied         502  the storage of files refuses our credentials
 ├── CursorGone                410  the feed cannot continue from there; says what is oldest and newest
-│   ├── CursorExpired                 the history behind the cursor was cut
+│   ├── CursorExpired                 the history after the cursor was truncated
 │   └── CursorReset                   the cursor is not of this pointer's history
 ├── FeedUnreachable           503  retriable: no answer came from the server or broker, or its connection fell silent
 ├── SourceUnreachable         503  retriable: a connector's source does not answer, or says that it cannot now
@@ -688,7 +688,7 @@ class ServerFailed(HeadwaterError):
     code = "SERVER_FAILED"
 
 
-# ── What nobody knows yet ───────────────────────────────────────────────────────────────────────────────────
+# ── Unknown outcomes ────────────────────────────────────────────────────────────────────────────────────────
 
 
 class OutcomeUnknown(HeadwaterError):

@@ -35,7 +35,7 @@ SINGLE_OBJECT_PREFIX = SINGLE_OBJECT_MAGIC + FINGERPRINT
 
 Headers = list[tuple[str, str | bytes | None]]
 SchemaById = Callable[[int], dict[str, Any]]
-"""The writer's schema behind a registry's id."""
+"""The writer's schema for a registry's id."""
 
 
 class RecordType(StrEnum):

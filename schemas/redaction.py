@@ -2,7 +2,7 @@
 
 One that touches nothing the reader may see is withheld whole, like a filter does. Of one that touches both, the reader gets the
 operations that it may see, so that its picture of those keys stays right, under the same entry id; the number of the others
-stands in a header. Such a Change cannot be recomputed by itself: the Change behind it still proves its id.
+stands in a header. Such a Change cannot be recomputed by itself: the Change after it still proves its id.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compares what writers were told, what the follower saw and what the log holds; one verdict per promise. Pure."""
+"""Compares acknowledgements, what the follower saw and the log; one verdict per promise. Pure."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Check(msgspec.Struct, frozen=True):
 
 def nothing_lost(diaries: Mapping[str, list[JournalLine]], logs: Logs) -> Check:
     """Each acknowledged commit is at the position that its writer was given."""
-    told = [line for lines in diaries.values() for line in acknowledged(lines)]
-    lost = [line.request_id for line in told if _at(logs, line.pointer, line.seq) != line.request_id]
-    return Check("nothing acknowledged is lost", bool(told) and not lost, _of(len(told), "acknowledged", lost))
+    answered = [line for lines in diaries.values() for line in acknowledged(lines)]
+    lost = [line.request_id for line in answered if _at(logs, line.pointer, line.seq) != line.request_id]
+    return Check("nothing acknowledged is lost", bool(answered) and not lost, _of(len(answered), "acknowledged", lost))
 
 
 def nothing_doubled(logs: Logs) -> Check:

@@ -1,4 +1,4 @@
-"""A writer's journal of what it tried and what it was told, readable after its death.
+"""A writer's journal of its requests and their answers, readable after its death.
 
 A line is flushed before the next step begins, so a killed writer has at most one commit whose outcome it does not know.
 """
@@ -27,9 +27,9 @@ class JournalLine(msgspec.Struct, frozen=True, kw_only=True):
     operations: int = 0
     """How many operations the tried commit holds; 0 if its writer cannot know (a merge)."""
     seq: int = 0
-    """Its position in the log, as the writer was told."""
+    """Its position in the log, from the answer."""
     replayed: bool = False
-    """It had landed before, though its first writer was never told."""
+    """It had landed before, although its first writer got no answer."""
 
 
 class Journal:

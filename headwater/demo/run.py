@@ -116,7 +116,7 @@ class Killing:
 
 
 def _newest_log(lake: CatalogHandle) -> list[Change]:
-    """As the store has it now: no other process has been told what a killed process committed last."""
+    """As the store has it now: only the store knows what a killed process committed last."""
     history, pointer = StoreHistory(lake.realm.kernel), lake.branch().pointer
     return list(history.changes(pointer, 0, history.range(pointer)[1]))
 

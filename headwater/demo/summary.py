@@ -37,7 +37,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The median, from the time in the entry until the follower had it."""
     killed: Killed
     successor_found_it: bool
-    """Whether the killed writer's last commit had landed, which only its successor was told."""
+    """Whether the killed writer's last commit had landed, which only its successor learned."""
     checks: list[Check]
     all_kept: bool
     upkeep: MaintenanceResult | None = None

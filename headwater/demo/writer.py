@@ -120,8 +120,10 @@ class Writer:
             raise
         if result.change is None:
             raise RuntimeError(f"{line.request_id} had nothing to do")
-        told = msgspec.structs.replace(line, event=JournalEvent.ACKNOWLEDGED, seq=result.change.seq, replayed=result.replayed)
-        self._diary.note(told)
+        acknowledged = msgspec.structs.replace(
+            line, event=JournalEvent.ACKNOWLEDGED, seq=result.change.seq, replayed=result.replayed
+        )
+        self._diary.note(acknowledged)
 
     def _tables(self) -> dict[KeyPath, int]:
         entries = self._lake.snapshot("main").entries((self._name,), ["ICEBERG_TABLE"])

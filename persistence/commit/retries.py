@@ -21,7 +21,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     delay_seconds_first: float = 0.002
     delay_seconds_max: float = 0.25
     decide_seconds_max: float = 30.0
-    """How long to try to resolve an unknown outcome before the caller is told that it is unknown."""
+    """How long to try to resolve an unknown outcome before it is reported as unknown."""
 
     def exhausted(self, attempts: int, waited_seconds: float) -> bool:
         return attempts >= self.attempts_max or waited_seconds >= self.seconds_max

@@ -122,7 +122,7 @@ class Directory(msgspec.Struct, frozen=True, array_like=True, dict=True):
 IndexObject = Stripe | Directory
 
 Load = Callable[[Sequence[int]], Mapping[int, IndexObject]]
-"""Bulk-loads decoded index objects by id; caches belong behind it. An id that it leaves out is an error of the reader."""
+"""Bulk-loads decoded index objects by id; caches belong below it. An id that it leaves out is an error of the reader."""
 
 STRIPE = OBJECT_TYPES.register(ObjectType("idx-s", Stripe, Life.LOGGED))
 DIRECTORY = OBJECT_TYPES.register(ObjectType("idx-d", Directory, Life.LOGGED))

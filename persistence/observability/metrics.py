@@ -59,7 +59,7 @@ class Metrics:
         self._read_failures = Counter("headwater_read_failures", "Reads that failed.", ["realm", "read"], registry=registry)
         registry.register(self)
 
-    # ── what an observer is told ────────────────────────────────────────────────────────────────────────────
+    # ── events of an observer ───────────────────────────────────────────────────────────────────────────────
 
     def opened(self, store: Store) -> None:
         self._stores.append(store)

@@ -1,6 +1,6 @@
 """Reads the entries after a cursor, oldest first, complete and in order, or a typed reason why not.
 
-Expired: the history behind the cursor was cut. Reset: the cursor is not of this pointer's history. Behind: the cursor is
+Expired: the history after the cursor was truncated. Reset: the cursor is not of this pointer's history. Behind: the cursor is
 beyond the newest entry known here. There is no fourth answer, and never a silent skip.
 """
 
@@ -83,7 +83,7 @@ class PointerLog:
         self._kernel = kernel
 
     def head(self) -> LogHead:
-        """Read strongly; `PointerNotFound` where nothing was ever committed, `PointerPurged` behind its end."""
+        """Read strongly; `PointerNotFound` where nothing was ever committed, `PointerPurged` after its end."""
         row = self._kernel.read_pointer(self.pointer)
         if row is None or not row.head:
             raise self._not_found()
@@ -124,8 +124,8 @@ class PointerLog:
         return position
 
     def require(self, seq: int, head: LogHead, entry_id: bytes = b"") -> int:
-        """The seq, if all behind it can be read. ⚠ An entry that a reader has seen, by its id, and that lies beyond the newest
-        one was lost in a restore: waiting for that number would lead the reader into another history."""
+        """The seq, if everything after it can be read. ⚠ An entry that a reader has seen, by its id, and that lies beyond the
+        newest one was lost in a restore: waiting for that number would lead the reader into another history."""
         if seq > head.seq:
             newest = self.head()
             if seq > newest.seq and entry_id:
@@ -203,7 +203,7 @@ class PointerLog:
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def page(self, after: int | Position, limit: int, head: LogHead | None = None) -> LogPage:
-        """Up to `limit` entries behind a seq, or behind an entry that a reader has seen; the floor is looked at again when an
+        """Up to `limit` entries after a seq, or after an entry that a reader has seen; the floor is looked at again when an
         entry has gone meanwhile."""
         head = head or self.head()
         seen = Position(after, b"") if isinstance(after, int) else after
@@ -232,7 +232,7 @@ class PointerLog:
             raise self.reset("the entry it has seen is not in this history.", head)
 
     def forward(self, after: str | int = "earliest", *, page_entries: int = 100) -> Iterator[LogRecord]:
-        """Everything behind the cursor up to the head of now."""
+        """Everything after the cursor up to the current head."""
         head = self.head()
         seq = self.position(after, head)
         while seq < head.seq:

@@ -189,7 +189,7 @@ class Realms:
 
     def _reopen(self, found: RealmRead, seen: RealmFence, description: str | None) -> Realm:
         """⚠ First the record: a process that is still deactivating the realm can then no longer call it INACTIVE, with pointers
-        that were opened behind its back."""
+        that were opened meanwhile."""
         again = self._records.move(found, RealmStatus.ACTIVE, again=True, description=description)
         self._fence(seen, self._reopening(seen))
         return again.realm

@@ -151,7 +151,7 @@ class LogBridge:
         self._at = position
 
     def _resync(self, why: str) -> None:
-        """⚠ Right whatever has happened before: one commit makes the destination equal to the source, and says so."""
+        """⚠ Correct in any situation: one commit makes the destination equal to the source, and says so."""
         state: SourceState = self._source.state()
         wanted = dict(self._checked(ListingBounds(self._keep_going).contents(state.contents)))
         self._commit(state.position, wanted, (), Seen(version=state.version, gap=why, message=f"Resync at {state.version}"))

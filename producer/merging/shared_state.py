@@ -20,7 +20,7 @@ from headwater.producer.merging.logged_changes import logged_changes
 from headwater.schemas.change import KeyPath
 
 UNDECIDED = Content(b"", "", {})
-"""What no key ever holds: the shared commits contradict each other there, so whatever both sides made of it must agree."""
+"""A value that no key has: the shared commits contradict each other there, so both sides must agree on the key."""
 
 
 def changes_since(kernel: RealmKernel, bases: Sequence[LogRecord], source: LogRecord) -> list[KeyChange]:

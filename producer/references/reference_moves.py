@@ -178,7 +178,7 @@ def checked_base(kernel: RealmKernel, target: LogRecord) -> BaseState | None:
 def is_same_history(kernel: RealmKernel, history: str, targets: Iterable[LogRecord]) -> bool:
     """Whether the store is still of the history in which the targets were looked up; if not, they are in their logs all the
     same, or `ReferenceNotFound`. ⚠ Neither the CAS nor the copy of the data that a commit names would notice, for both are
-    read behind the restore."""
+    read after the restore."""
     if kernel.store.restores.history == history:
         return True
     for target in targets:
@@ -187,7 +187,7 @@ def is_same_history(kernel: RealmKernel, history: str, targets: Iterable[LogReco
 
 
 def lost_base(target: LogRecord) -> ReferenceNotFound:
-    """⚠ The store was put back to a backup behind the look at the target: the own row's CAS would not notice."""
+    """⚠ The store was restored from a backup after the target was read: the own row's CAS would not notice."""
     return ReferenceNotFound(
         f"entry {target.entry.seq} of {target.entry.pointer} is not in its log any more.",
         field="at",

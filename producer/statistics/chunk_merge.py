@@ -19,7 +19,7 @@ def merged_chunks(
     for position, ref in enumerate(there):
         is_open = (
             position == len(there) - 1 and ref.size_bytes < CHUNK_BYTES // 2
-        )  # a short last chunk takes what comes behind it
+        )  # a short last chunk gets the rows that follow it
         fitting = rows.take() if is_open else rows.take_up_to(ref.last)
         first = next(fitting, None)
         if first is None:
@@ -57,7 +57,7 @@ def _merged(old: Sequence[StatisticsRow], new: Iterable[StatisticsRow], old_wins
 
 
 class _Peeked:
-    """Gives rows up to a key, and keeps the one behind it."""
+    """Returns rows up to a key, and keeps the next one."""
 
     def __init__(self, rows: Iterable[StatisticsRow]) -> None:
         self._rows = iter(rows)

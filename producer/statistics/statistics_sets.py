@@ -1,6 +1,6 @@
 """Statistics of a catalog's tables, one set per table and snapshot, as records under the pointer `cat/N/stats`.
 
-A set is published by one commit: its chunks are written before, under ids that nobody reads yet. The record, and so the Change,
+A set is published by one commit: its chunks are written before, under ids that are not read yet. The record, and so the Change,
 holds the totals, counts and a digest, never the rows.
 """
 

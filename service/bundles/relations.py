@@ -172,7 +172,7 @@ class Relations:
 
 
 def _told(found: PlanInput | None) -> PlanInput | None:
-    """⚠ What is there and cannot be told is an error: else a planner would go on with another relation of the name."""
+    """⚠ A relation that exists but cannot be read is an error: a planner would otherwise use another one of that name."""
     if found is not None and found.type == DELTA_TABLE.name:
         raise _untold()
     return found

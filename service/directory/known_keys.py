@@ -21,7 +21,7 @@ class KnownKeys:
         self._known: tuple[KeyTable, dict[bytes, tuple[bytes, ...]]] = (table, {})
         """⚠ Replaced together: a reader sees every key in one of the two."""
         self.left = left
-        """Keys that lost their id, as far as it was told; too many of them, and everything is read again."""
+        """Keys that no longer hold their id, as far as is known. With too many of them, everything is read again."""
 
     @property
     def table(self) -> KeyTable:

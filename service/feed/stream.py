@@ -1,6 +1,6 @@
 """`GET /stream`: server-sent events until the reader leaves, the server stops, or the feed cannot continue.
 
-Every event has the cursor behind it as its id, so a reader comes back where it was with `Last-Event-ID`. Readers who have
+Every event has the cursor after it as its id, so a reader resumes with `Last-Event-ID`. Readers who have
 caught up follow in a hub, which hands the same bytes to all of them; one who lags pulls from the log by itself. So a slow
 reader costs one frame of memory, however far it lags. One that does not take a frame in time gets a typed last event with its
 cursor.

@@ -1,4 +1,4 @@
-"""Sends a large answer in pieces: at the pace of its reader, who is given up if they take nothing, or too little.
+"""Sends a large answer in pieces: at the pace of its reader, who is disconnected after reading nothing, or too little.
 
 ⚠ The server below takes a body in one piece at once, however large, and keeps it until it is read; of a body in pieces it takes
 the next one when there is room.

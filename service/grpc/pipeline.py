@@ -57,7 +57,7 @@ _log = logging.getLogger(__name__)
 
 
 class Refused(Exception):
-    """An error that was kept under its key, to be told again."""
+    """An error that was stored under its key, to be returned again."""
 
     def __init__(self, status: bytes) -> None:
         super().__init__("refused before")

@@ -147,7 +147,7 @@ def _run(publisher: Publisher, keepers: TableTopicWriters | None, once: bool, js
 
 @contextmanager
 def _others(count: int) -> Iterator[None]:
-    """The same command in processes of their own, for as long as this one works; they are told to stop when it does."""
+    """Runs the same command in further processes while this one works, and stops them when it ends."""
     given = [argument for argument in sys.argv[1:] if argument != "--tables" and not argument.startswith("--port=")]
     if "--port" in given:
         del given[given.index("--port") : given.index("--port") + 2]

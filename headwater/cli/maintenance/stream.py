@@ -89,7 +89,7 @@ def command(
     with the_store(settings) as store:
         check_stream(settings, store, client, realms)
         starting = StreamStatus(started_at=time_text(store.clock.now_micros()))
-        # ⚠ The page comes before Spark: a port that is taken is told at once, and `/livez` answers while Spark starts.
+        # ⚠ The page comes before Spark: a port in use is reported at once, and `/livez` answers while Spark starts.
         with contextlib.nullcontext(_Shown()) if once else _page(host, port, starting, json_output) as shown:
             spark = quiet_spark(settings)
             try:
@@ -99,7 +99,7 @@ def command(
                 else:
                     _run(shown.app, stopping)
             finally:
-                with contextlib.suppress(Exception):  # a JVM that is gone cannot be told to stop
+                with contextlib.suppress(Exception):  # a JVM that has ended cannot be stopped
                     spark.stop()
 
 

@@ -1,6 +1,6 @@
 """Starts the next generation when topics have changed, after an end record in every partition of the old.
 
-⚠ All old shards are leased and fenced first, so that nothing of the old generation lands behind its end. Where the topics are
+⚠ All old shards are leased and fenced first, so that nothing of the old generation lands after its end. Where the topics are
 still the same ones, positions are carried over in the transaction that writes the end records: nothing is published twice.
 Where one was re-created, or an operator asked for it, the next generation starts over at the oldest entries. Pointers that the
 store no longer has are then said to be gone, so that no reader keeps them.

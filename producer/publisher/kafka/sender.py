@@ -74,7 +74,7 @@ class Sender:
             raise translated(error, "committing a transaction") from error
 
     def discard(self) -> None:
-        """⚠ With its connections: nothing of it may reach a broker behind the next fence."""
+        """⚠ With its connections: nothing of it may reach a broker after the next fence."""
         discard(self._producer)
         del self._producer
 

@@ -142,7 +142,7 @@ class Topics:
         return found
 
     def check_same(self, topics: RealmTopics, *, may_have_grown: bool = True) -> None:
-        """⚠ `KafkaUnavailable` if one was deleted or re-created since. Asked behind the last delivery report of a transaction:
+        """⚠ `KafkaUnavailable` if one was deleted or re-created since. Called after the last delivery report of a transaction:
         then all of it lies in the topics of its own generation, or it is not committed."""
         found = self._describe([topic.name for topic in topics.all])
         for topic in topics.all:

@@ -78,8 +78,8 @@ class Batch:
     # ── steps ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _first_contact(self, pointer: str, row: PointerRow) -> Generator[KafkaRecord, None, Progress]:
-        """⚠ A baseline always; and what is gone already is said, never skipped. The row is read again behind the fence: the
-        head that a baseline names is at least what any earlier generation has published of this history."""
+        """⚠ A baseline always; and entries that are gone are reported, never skipped. The row is read again after the fence:
+        the head that a baseline names is at least what any earlier generation has published of this history."""
         row = self._kernel.store.backend.read_pointer(self._kernel.realm, pointer, decide=True) or row
         anchor = "" if row.anchor is None else row.anchor.entry_id.hex()
         yield self._records.baseline(pointer, row.floor - 1, anchor, row.seq, row.head.hex())

@@ -15,7 +15,7 @@ from headwater.schemas.errors import HeadwaterError
 from headwater.schemas.topics import partition_of
 
 SWEEP_SECONDS = 60.0
-"""How often every pointer is read, whatever the moves say."""
+"""How often every pointer is read, regardless of reported moves."""
 PAGE_NAMES = 1_000
 
 _log = logging.getLogger(__name__)

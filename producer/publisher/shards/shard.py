@@ -1,6 +1,6 @@
 """Publishes one leased shard, in Kafka transactions that hold records and progress together.
 
-The protocol, each step only behind the one before: lease, fence, read the progress to its undecided end, compare it with the
+The protocol, each step only after the one before: lease, fence, read the progress to its undecided end, compare it with the
 log, send. Any error discards the producer and begins again at the lease; being fenced means that the lease is lost.
 """
 

@@ -87,7 +87,7 @@ def known_published(backend: Backend, realm: str, generation: int) -> dict[str, 
 def publisher_pins(
     backend: Backend, realm: str, now_micros: int, created_at: Mapping[str, int] | None = None
 ) -> dict[str, int]:
-    """Pointer → the newest seq that Kafka has for sure. Entries behind it are pinned; expired pins are left out.
+    """Pointer → the newest seq that Kafka certainly has. Later entries are pinned; expired pins are left out.
 
     With the realm's pointers and when each was made, also 0 for every one that the generation in force has not seen yet, up to
     the same maximum age: since the pointer was made, or since the generation began.

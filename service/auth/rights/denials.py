@@ -26,7 +26,7 @@ from headwater.service.auth.rights.rights import Right, Securable
 DENIAL_TYPE = "access-denial"
 RINGS = 8
 RING_ROWS = 500
-"""So a realm has at most 4,000 rows of denials, whatever happens."""
+"""So a realm has at most 4,000 rows of denials."""
 WAITING_MAX = 1_000
 ROWS_A_FLUSH_MAX = 20
 KEPT_SECONDS = 90 * 24 * 3_600

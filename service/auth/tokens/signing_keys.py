@@ -30,7 +30,7 @@ LOOK_AGAIN_SECONDS = 30.0
 UNKNOWN_AGAIN_SECONDS = 1.0
 """⚠ At most so often for each realm: forged tokens must not become reads of the store."""
 STRANGERS_PER_SECOND, STRANGERS_BURST = 20.0, 100.0
-"""How often realms are looked up that this worker has no keys of, whatever their names."""
+"""How often realms without keys in this worker are looked up, for all names together."""
 REALMS_KEPT_MAX = 1_000
 
 

@@ -78,7 +78,7 @@ async def stored_names(call: RpcCall, catalog: str, asked: Sequence[KeyPath], re
     try:
         exact = await asyncio.to_thread(there) if listed else {}
     except NotFound:
-        exact = {}  # who may know that will be told
+        exact = {}  # the error is raised later, to callers that may see it
     return [path if path in exact else form for path, form in zip(asked, canonical, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Answers that are larger than a message may be: pages get fewer entries, and what was done is told by its `meta` alone."""
+"""Answers that are too large for a message: pages get fewer entries, and a mutation returns only its `meta`."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def smaller_page(message: Message, bytes_of_answer: int, bytes_max: int) -> Mess
 
 def meta_alone(kind: type[Message], raw: bytes) -> bytes:
     """⚠ Of a mutation: a refusal would say that nothing was done."""
-    whole, told = cast(Any, kind.FromString(raw)), cast(Any, kind())
+    whole, reduced = cast(Any, kind.FromString(raw)), cast(Any, kind())
     if "meta" in kind.DESCRIPTOR.fields_by_name:
-        told.meta.CopyFrom(whole.meta)
-    return cast(Message, told).SerializeToString()
+        reduced.meta.CopyFrom(whole.meta)
+    return cast(Message, reduced).SerializeToString()
 
 
 def too_large(size: int, bytes_max: int) -> RequestTooLarge:

@@ -276,7 +276,7 @@ def _subscribe(call: RpcCall) -> Bound:
 
 
 def _stream_parts(call: RpcCall, request: FeedCall) -> AsyncIterator[bytes]:
-    """⚠ The stream itself, not one around it: a slow reader is told to it."""
+    """⚠ The stream itself, not a wrapper: slow readers are reported to it."""
     query = _parsed_query(call, stream_query(request.scope["query_string"], None))
     return subscribe(call.runtime.service, request.feed, query, request.viewer, call.runtime.frames)
 

@@ -60,7 +60,7 @@ class CommitAuthor(msgspec.Struct, frozen=True):
     headers: dict[str, str] = {}
     """Headers of the request that the commit records: its correlation id."""
     expected_head: str | None = None
-    """The commit that the caller expects the branch at: a lost race is told, and not run again."""
+    """The commit at which the caller expects the branch: a lost race is reported, and not run again."""
     on_done: Callable[[BranchOutcome], None] | None = None
     """Called with what became of the change, by APIs that return it."""
 

@@ -82,7 +82,7 @@ def _deleted(root: str, add: Action) -> DeletedRows | None:
         return None
     path = vector_location(root, root, vector)
     if path is None:
-        raise Unsupported("a deletion vector that lies in the log itself cannot be told.", field="deletionVector")
+        raise Unsupported("a deletion vector in the log itself is not supported.", field="deletionVector")
     return DeletedRows(
         path=path,
         format=VECTOR_FORMAT,

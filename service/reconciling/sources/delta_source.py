@@ -38,7 +38,7 @@ HISTORY_MAX = 100
 
 class DeltaSource:
     """⚠ What it sends back as `seen` is the newest version, its file, and the table's id: a folder in which another table was
-    made has another file of that version, and is read anew."""
+    made has another file of that version, and is read again."""
 
     def __init__(self, storages: Storages, spec: ConnectorSpec) -> None:
         self._files = storages
