@@ -377,7 +377,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     files_filter: Annotated[Literal["exact", "bloom"], Meta(description="Filter for the files in use: exact or bloom")] = (
         "exact"
     )
-    files_threads: Annotated[int, Meta(ge=1, le=256, description="Tables whose metadata a sweep of files reads at a time")] = 8
+    files_threads: Annotated[
+        int,
+        Meta(ge=1, le=256, description="Tables whose metadata a sweep of files reads at a time, and folders that it lists"),
+    ] = 8
+    files_list_prefixes: Annotated[
+        int,
+        Meta(ge=1, le=10_000, description="Parts into which a sweep of files splits the listing of a root; 1: none"),
+    ] = 64
     files_protected: Annotated[
         str, Meta(description="Files that no sweep deletes, as patterns of locations, separated by blanks: */raw/* *.orc")
     ] = ""

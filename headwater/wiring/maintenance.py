@@ -106,6 +106,7 @@ def sweep_options(settings: Settings) -> FileSweepOptions:
         files_per_second=settings.files_per_second,
         batches_per_second=settings.file_batches_per_second,
         threads=settings.files_threads,
+        list_prefixes=settings.files_list_prefixes,
         protected=tuple(settings.files_protected.split()),
         kept=(location_of(settings.maintenance_dir),),
     )

@@ -17,6 +17,7 @@ from headwater.streaming.files.marks.cache_proof import CacheSafeguards
 from headwater.streaming.files.marks.manifest_cache import ManifestCache
 from headwater.streaming.files.purging import Purge, PurgeSpec
 from headwater.streaming.files.stats import PurgeStats
+from headwater.streaming.files.stores.listing import list_in_parallel
 from headwater.streaming.files.stores.storages import Storages
 
 TABLE, VIEW, DELTA_TABLE = "table", "view", "delta-table"
@@ -51,9 +52,13 @@ class FileOperations:
 
     def find(self, prefix: str, chosen: FileFilter = EVERY_FILE) -> Iterator[FoundFile]:
         """The files below a folder. An error means that the listing is not complete."""
-        folder = prefix.rstrip("/") + "/"
-        for page in self.storages.of(folder).list(folder):
+        for page in self.pages(prefix):
             yield from (file for file in page if chosen(file))
+
+    def pages(self, prefix: str, *, threads: int = 1, shares: int = 1) -> Iterator[list[FoundFile]]:
+        """The same, page by page: split into so many shares for so many threads, and then in no particular order."""
+        folder = prefix.rstrip("/") + "/"
+        return list_in_parallel(self.storages.of(folder), folder, shares=shares, threads=threads)
 
     def manifest_cache(self, salt: bytes, safeguards: CacheSafeguards | None = None) -> ManifestCache | None:
         """For one run."""

@@ -19,6 +19,7 @@ from headwater.streaming.files.kinds import FileRef, FoundFile, kind_by_name
 from headwater.streaming.files.marks.below_roots import named_again
 from headwater.streaming.files.spark.mark_tasks import ID_ARROW, Batches, Task, batch_of, batched, rows_of
 from headwater.streaming.files.spark.worker_files import WorkerFiles
+from headwater.streaming.files.stores.listing import Share, pages_of
 from headwater.streaming.files.sweep.candidates import CLAIM, Judge, Judgement, kept_folder_of
 from headwater.streaming.files.sweep.condemned_files import OWN_FOLDER, ListPart, read_part, write_part
 from headwater.streaming.files.sweep.proof import prove_listing
@@ -68,9 +69,8 @@ def listing(plan: ListPlan, broadcast: Any, filter_realm: str, noted: Any) -> Ta
         judge = Judge(plan.judgement)
         bloom: BloomFilter | None = None if broadcast is None else broadcast.value
         found: set[bytes] = set()
-        for prefix, is_deep in (row for batch in batches for row in rows_of(batch)):
-            store = storages.of(prefix)
-            for page in store.list(prefix) if is_deep else [store.files(prefix)]:
+        for share in (Share(*row) for batch in batches for row in rows_of(batch)):
+            for page in pages_of(storages.of(share.prefix), share):
                 if page:
                     yield _judged(plan, judge, bloom, filter_realm, page, found)
         for note in sorted(found):

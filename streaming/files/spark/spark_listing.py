@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -41,6 +41,7 @@ from headwater.streaming.files.spark.list_tasks import (
 )
 from headwater.streaming.files.spark.mark_tasks import FILE, MANIFEST
 from headwater.streaming.files.stats import PurgeStats
+from headwater.streaming.files.stores.listing import split
 from headwater.streaming.files.sweep.candidates import Listed
 from headwater.streaming.files.sweep.condemned_files import ListPart, StoredList, list_parts, write_index
 from headwater.streaming.files.sweep.executors import ListWork, RemovalProof
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from headwater.streaming.files.spark.spark_marks import SparkMarks
 
 PREFIXES_PER_CORE = 4
-PREFIXES_MAX = 10_000
 TASKS_PER_CORE = 2
 FILES_PER_SMALL_SHARE = 500
 FILES_PER_SHARE = 20_000
@@ -93,7 +93,7 @@ class SparkListing:
     # ── list ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _list(self) -> DataFrame:
-        prefixes = split_prefixes(self._storages.folders, self._root, self._marks.files.tasks * PREFIXES_PER_CORE)
+        prefixes = split(self._storages.of(self._root), self._root, self._marks.files.tasks * PREFIXES_PER_CORE)
         tasks = min(len(prefixes), self._marks.files.tasks * TASKS_PER_CORE)
         rows = self._spark.createDataFrame(prefixes, PREFIX_DDL).repartition(tasks)
         self._noted = BytesAccumulator(self._spark.sparkContext)
@@ -352,15 +352,3 @@ class _Watch:
         self.is_superseded = self.is_superseded or result.is_superseded
         if self._spec.on_batch is not None:
             self._spec.on_batch(self.stats)
-
-
-def split_prefixes(folders: Callable[[str], Sequence[str]], root: str, wanted: int) -> list[tuple[str, bool]]:
-    """Folders that together hold all files below the root, each with everything below it or only with its own files."""
-    deep, shallow = [root], list[str]()
-    while len(deep) < wanted and len(shallow) < PREFIXES_MAX:
-        split = [(prefix, folders(prefix)) for prefix in deep]
-        if not any(inner for _, inner in split):
-            break
-        shallow += [prefix for prefix, inner in split if inner]
-        deep = [one for prefix, inner in split for one in ([f"{prefix}{name}/" for name in inner] if inner else [prefix])]
-    return [(prefix, True) for prefix in deep] + [(prefix, False) for prefix in shallow]

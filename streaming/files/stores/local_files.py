@@ -27,8 +27,8 @@ class LocalFiles:
 
     def list(self, prefix: str) -> Iterator[list[FoundFile]]:
         page: list[FoundFile] = []
-        for file in _walk(prefix.rstrip("/"), local_path(prefix)):
-            page.append(file)
+        for files in _walk(prefix.rstrip("/"), local_path(prefix)):
+            page += files
             if len(page) >= PAGE_FILES:
                 yield page
                 page = []
@@ -160,7 +160,8 @@ def _folder_of(location: str, *, create: bool = False) -> Iterator[tuple[int, st
         os.close(handle)
 
 
-def _walk(location: str, path: str) -> Iterator[FoundFile]:
+def _walk(location: str, path: str) -> Iterator[list[FoundFile]]:
+    """Each page has files of one folder."""
     try:
         with _folder_of(f"{path.rstrip('/')}/_") as (folder, _):
             yield from _walk_folder(location, os.dup(folder))
@@ -170,18 +171,26 @@ def _walk(location: str, path: str) -> Iterator[FoundFile]:
         raise _unreadable(location, error) from error
 
 
-def _walk_folder(location: str, handle: int) -> Iterator[FoundFile]:
+def _walk_folder(location: str, handle: int) -> Iterator[list[FoundFile]]:
     """Takes ownership of the descriptor. ⚠ A folder that vanishes meanwhile is empty; one that cannot be opened is an error."""
     try:
+        files: list[FoundFile] = []
+        folders: list[str] = []
         for entry in sorted(os.scandir(handle), key=lambda one: one.name):
-            inner = f"{location}/{entry.name}"
             try:
-                if entry.is_dir(follow_symlinks=False):
-                    yield from _walk_folder(inner, os.open(entry.name, _FOLDER, dir_fd=handle))
-                elif entry.is_file(follow_symlinks=False):
-                    yield _found(inner, entry.stat(follow_symlinks=False))
+                if entry.is_file(follow_symlinks=False):
+                    files.append(_found(f"{location}/{entry.name}", entry.stat(follow_symlinks=False)))
+                elif entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.name)
             except _GONE:
                 continue
+            if len(files) >= PAGE_FILES:
+                yield files
+                files = []
+        yield files
+        for name in folders:
+            with suppress(*_GONE):
+                yield from _walk_folder(f"{location}/{name}", os.open(name, _FOLDER, dir_fd=handle))
     finally:
         os.close(handle)
 

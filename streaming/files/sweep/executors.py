@@ -54,6 +54,9 @@ class ListWork(msgspec.Struct, frozen=True, kw_only=True):
     root: Root
     judgement: Judgement
     listed_at: int
+    threads: int = 1
+    shares: int = 1
+    """Into how many parts a listing in this process is split."""
     asked: Asked | None = None
     dry_run: bool = False
 

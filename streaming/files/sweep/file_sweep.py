@@ -91,7 +91,9 @@ class FileSweepOptions(msgspec.Struct, frozen=True, kw_only=True):
     files_per_second: float = 0
     batches_per_second: float = 10
     threads: int = 8
-    """Tables whose metadata is read in parallel."""
+    """Tables whose metadata is read in parallel, and folders that are listed in parallel."""
+    list_prefixes: int = 64
+    """Parts into which the listing of a root is split, for these threads."""
     protected: Sequence[str] = ()
     """Patterns of locations that stay."""
     kept: Sequence[str] = ()
@@ -401,6 +403,8 @@ class _RootSweep:
             root=self._root,
             judgement=judgement,
             listed_at=self._listed_at,
+            threads=self._options.threads,
+            shares=self._options.list_prefixes,
             asked=self._sweep._asked,
             dry_run=self._options.dry_run,
         )

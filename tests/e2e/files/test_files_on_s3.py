@@ -14,6 +14,8 @@ from headwater.streaming.files.filters import below, matching, modified_before, 
 from headwater.streaming.files.kinds import FileKind, FileRef
 from headwater.streaming.files.operations import FileOperations
 from headwater.streaming.files.purging import PurgeSpec
+from headwater.streaming.files.stores import remote_store
+from headwater.streaming.files.stores.listing import split
 from headwater.streaming.files.stores.storages import Storages
 from tests.support.fixtures.iceberg_files import memory_catalog, table_with_history
 from tests.support.fixtures.swept_lake import META, swept_lake
@@ -103,6 +105,42 @@ def test_a_key_that_the_client_cannot_name_ends_the_listing_with_an_error(moto: 
     put(moto, "double//b.parquet")
     with pytest.raises((StoreUnavailable, Unsupported)):
         list(operations.find(f"{ROOT}/double"))
+
+
+def pages_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_store, "PAGE_FILES", 2)
+
+
+def in_parallel(operations: FileOperations, folder: str) -> list[str]:
+    return [file.location for page in operations.pages(folder, threads=4, shares=16) for file in page]
+
+
+def test_folders_with_odd_letters_are_listed_in_parallel_as_in_one_listing(
+    moto: MotoServer, operations: FileOperations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages_of_two(monkeypatch)
+    odd = ("day=1", "a%2520b", "c%23d%3Fe", "f%20g", "%C3%A9", "day=10", "h+i%26j", "k%252Fl")
+    located = {put(moto, f"parallel/{name}/t/{part}/{number}.parquet") for name in odd for part in "xy" for number in range(2)}
+    put(moto, "parallel/own.parquet")
+    put(moto, "parallel/day=1/own.parquet")
+    listing = split(operations.storages.of(ROOT), f"{ROOT}/parallel/", 16)
+    assert len(listing) > len(odd) and len({share.prefix for share in listing if share.is_deep}) > 1
+    whole = [file.location for file in operations.find(f"{ROOT}/parallel")]
+    assert sorted(in_parallel(operations, f"{ROOT}/parallel")) == sorted(whole) and len(whole) == len(located) + 2
+
+
+@pytest.mark.parametrize("key", ["a//x.parquet", "b/deep//x.parquet", "/x.parquet"])
+def test_a_key_that_the_client_cannot_name_ends_a_listing_in_parallel_too(
+    moto: MotoServer, operations: FileOperations, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    pages_of_two(monkeypatch)
+    folder = f"unnamed-{len(key)}"
+    for name in "abcd":
+        for number in range(4):
+            put(moto, f"{folder}/{name}/deep/{number}.parquet")
+    put(moto, f"{folder}/{key}")
+    with pytest.raises((StoreUnavailable, Unsupported)):
+        in_parallel(operations, f"{ROOT}/{folder}")
 
 
 def test_reads_are_bounded_and_missing_files_are_a_distinct_error(moto: MotoServer, operations: FileOperations) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from headwater.persistence.coordination.work_leases import WorkLeases
 from headwater.schemas.errors import FilterOverflow, InvalidInput, MaintenanceSuperseded
-from headwater.streaming.files.spark.spark_listing import split_prefixes
 from headwater.streaming.files.spark.spark_marks import SparkFileExecutor
 from headwater.streaming.files.spark.worker_files import WorkerFiles
 from headwater.streaming.files.sweep.file_sweep import FILES_LEASE
@@ -125,17 +124,3 @@ def test_a_store_that_workers_cannot_reach_is_refused(tmp_path: Path) -> None:
 def test_credentials_are_not_shown_where_workers_settings_are_printed() -> None:
     files = WorkerFiles(store_url="postgresql://ada:secret@db/lake", options={"s3.secret-access-key": "secret"})
     assert "secret" not in f"{files} {files!r}"
-
-
-def test_folders_are_split_until_there_are_enough_and_none_is_listed_twice() -> None:
-    tree = {"r/": ["a", "b"], "r/a/": ["x", "y", "z"], "r/b/": [], "r/a/x/": ["deep"]}
-
-    def folders(prefix: str) -> list[str]:
-        return tree.get(prefix, [])
-
-    assert split_prefixes(folders, "r/", 1) == [("r/", True)]
-    assert split_prefixes(folders, "r/", 2) == [("r/a/", True), ("r/b/", True), ("r/", False)]
-    assert sorted(split_prefixes(folders, "r/", 3)) == sorted(
-        [("r/a/x/", True), ("r/a/y/", True), ("r/a/z/", True), ("r/b/", True), ("r/", False), ("r/a/", False)]
-    )
-    assert split_prefixes(lambda _: [], "r/", 100) == [("r/", True)]
