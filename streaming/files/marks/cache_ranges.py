@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 RANGES = 256
-FORMAT = 3
+FORMAT = 4
 RANGE_BYTES_MAX = 1024 * 1024 * 1024
 KEY_BYTES = 16
 
@@ -30,13 +30,19 @@ class Entry(NamedTuple):
     """Day of last use, in days since 1970."""
     stamp: bytes = b""
     """How a listing showed the file when its content was known to be this; empty if no listing did."""
+    source: bytes = b""
+    """Digest of the file's bytes; empty if whoever read the file did not say."""
 
     def is_whole(self, key: bytes) -> bool:
         return digest_of(key, self.payload) == self.digest
 
 
-def entry_of(key: bytes, payload: bytes, day: int, stamp: bytes = b"") -> Entry:
-    return Entry(payload, digest_of(key, payload), day, stamp)
+def entry_of(key: bytes, payload: bytes, day: int, stamp: bytes = b"", source: bytes = b"") -> Entry:
+    return Entry(payload, digest_of(key, payload), day, stamp, source)
+
+
+def source_of(content: bytes) -> bytes:
+    return blake2b(content, digest_size=16).digest()
 
 
 def digest_of(key: bytes, payload: bytes) -> bytes:
@@ -72,6 +78,7 @@ def encoded(entries: Mapping[bytes, Entry]) -> bytes:
             "digest": pa.array([one.digest for one in entries.values()], pa.binary(8)),
             "used_day": pa.array([one.used_day for one in entries.values()], pa.int32()),
             "stamp": pa.array([one.stamp for one in entries.values()], pa.binary()),
+            "source": pa.array([one.source for one in entries.values()], pa.binary()),
         },
         metadata={"format": str(FORMAT)},
     )
@@ -89,7 +96,7 @@ def decoded(content: bytes) -> dict[bytes, Entry]:
         table = pq.read_table(io.BytesIO(content))
         if (table.schema.metadata or {}).get(b"format") != str(FORMAT).encode():
             return {}
-        keys, *columns = (_values(table, name) for name in ("key", "payload", "digest", "used_day", "stamp"))
+        keys, *columns = (_values(table, name) for name in ("key", "payload", "digest", "used_day", "stamp", "source"))
     except (pa.ArrowException, OSError, KeyError, ValueError):
         return {}
     return {key: Entry(*row) for key, row in zip(keys, zip(*columns, strict=True), strict=True)}

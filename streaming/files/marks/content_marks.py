@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
-from hashlib import blake2b
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from headwater.schemas.errors import FileMissing, HeadwaterError, MalformedMetadata
 from headwater.streaming.files.formats.iceberg_tables import DecodedContainers, SeenContainers, table_files, whole_manifest
 from headwater.streaming.files.formats.iceberg_views import view_files
-from headwater.streaming.files.formats.manifests import ManifestRef
+from headwater.streaming.files.formats.manifests import ManifestRef, manifests_of
 from headwater.streaming.files.formats.reading import MetadataReader, json_of
 from headwater.streaming.files.kinds import FileRef, FoundFile
 from headwater.streaming.files.marks.cache_proof import Hit
-from headwater.streaming.files.marks.manifest_cache import KeptReach, ManifestCache
+from headwater.streaming.files.marks.cache_ranges import source_of
+from headwater.streaming.files.marks.manifest_cache import SAME_BYTES, KeptReach, ManifestCache
 from headwater.streaming.files.marks.manifest_marks import ManifestMarks, mark_manifest
 from headwater.streaming.files.marks.reach import Reach
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class MarkedManifest(msgspec.Struct, frozen=True):
@@ -100,11 +105,11 @@ class ContentMarking:
             return kept.places
         except HeadwaterError:
             return None
-        return kept.places if kept.metadata in (b"", _digest(content)) else None
+        return kept.places if kept.metadata in (b"", source_of(content)) else None
 
-    def listed(self, file: FoundFile, found: int, before: int) -> None:
+    def listed(self, files: Sequence[FoundFile], ids: NDArray[np.int64], before: int) -> None:
         if self._cache is not None:
-            self._cache.listed(file, found, before)
+            self._cache.listed(files, ids, before)
 
     def forget(self) -> None:
         """⚠ After a fault: containers that were read may have files that nobody has recorded."""
@@ -148,15 +153,16 @@ class _MarkedContainers(DecodedContainers):
 
     def metadata_of(self, reader: MetadataReader, location: str) -> bytes:
         content = super().metadata_of(reader, location)
-        self.metadata = _digest(content)
+        self.metadata = source_of(content)
         return content
 
     def manifests_of(self, reader: MetadataReader, location: str) -> list[ManifestRef]:
         found = None if self._cache is None else self._cache.manifest_list(location)
         if found is None:
-            found = super().manifests_of(reader, location)
+            content = reader.read(location)
+            found = manifests_of(location, content)
             if self._cache is not None:
-                self._cache.put_list(location, found)
+                self._cache.put_list(location, found, source_of(content))
         return found
 
     def files_of(self, reader: MetadataReader, manifest: ManifestRef) -> Iterable[FileRef]:
@@ -167,9 +173,10 @@ class _MarkedContainers(DecodedContainers):
             self.is_reach_known = False
             return ()
         if marks is None:
-            marks = mark_manifest(manifest.location, whole_manifest(manifest, reader), self._salt)
+            content = whole_manifest(manifest, reader)
+            marks = mark_manifest(manifest.location, content, self._salt)
             if self._cache is not None:
-                self._cache.put_manifest(manifest, marks)
+                self._cache.put_manifest(manifest, marks, source_of(content))
         self.manifests.append(MarkedManifest(manifest, marks))
         return ()
 
@@ -181,12 +188,11 @@ class _MarkedContainers(DecodedContainers):
             self.places.update(places)
 
 
-def _digest(content: bytes) -> bytes:
-    return blake2b(content, digest_size=16).digest()
-
-
 def read_again(reader: MetadataReader, hit: Hit, salt: bytes) -> object:
     """What the cache should have said."""
+    content = reader.read(hit.ref.location) if hit.is_list else whole_manifest(hit.ref, reader)
+    if not hit.is_decoded and hit.source and hit.source == source_of(content):
+        return SAME_BYTES
     if hit.is_list:
-        return DecodedContainers().manifests_of(reader, hit.ref.location)
-    return mark_manifest(hit.ref.location, whole_manifest(hit.ref, reader), salt)
+        return manifests_of(hit.ref.location, content)
+    return mark_manifest(hit.ref.location, content, salt)

@@ -14,8 +14,8 @@ import random
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -37,12 +37,19 @@ from headwater.streaming.files.marks.cache_ranges import (
 from headwater.streaming.files.marks.manifest_marks import ManifestMarks
 from headwater.streaming.files.stores.storages import Storages
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 KEPT_DAYS = 30
 TOUCHED_DAYS = 7
 """How stale the recorded last use of an entry may be."""
 UNUSED_SHARE_MAX = 0.2
 FILES_MAX = 8
 """Files per range before they are merged into one."""
+PAYLOAD_BYTES_PER_FILE = 16
+SAME_BYTES = object()
+"""What a container says that has the bytes from which the cache knows it."""
 MEMORY_BYTES_MAX = 128 * 1024 * 1024
 _DAY_MICROS = 24 * 3_600 * MICROS
 _MANIFEST, _LIST, _REACH = "manifest", "list", "reach"
@@ -100,17 +107,18 @@ class ManifestCache:
             return None
         return self._get(self._key(_MANIFEST, ref), Hit(ref, False), ManifestMarks)
 
-    def put_manifest(self, ref: ManifestRef, marks: ManifestMarks) -> None:
+    def put_manifest(self, ref: ManifestRef, marks: ManifestMarks, source: bytes = b"") -> None:
+        """`source` is the digest of the bytes that the marks were made from."""
         if ref.length is not None or not self._safeguards.length:
-            self._put(self._key(_MANIFEST, ref), marks, Hit(ref, False))
+            self._put(self._key(_MANIFEST, ref), marks, Hit(ref, False, source=source))
 
     def manifest_list(self, location: str) -> list[ManifestRef] | None:
         ref = ManifestRef(location, None)
         return self._get(self._key(_LIST, ref), Hit(ref, True), list[ManifestRef])
 
-    def put_list(self, location: str, manifests: list[ManifestRef]) -> None:
+    def put_list(self, location: str, manifests: list[ManifestRef], source: bytes = b"") -> None:
         ref = ManifestRef(location, None)
-        self._put(self._key(_LIST, ref), manifests, Hit(ref, True))
+        self._put(self._key(_LIST, ref), manifests, Hit(ref, True, source=source))
 
     def reach(self, metadata_location: str) -> KeptReach | None:
         """None for a version that was never read completely."""
@@ -135,7 +143,14 @@ class ManifestCache:
             if hit is not None:
                 self.hits += 1
                 hit = msgspec.structs.replace(
-                    hit, key=key, digest=digest_of(key, entry.payload), stamp=entry.stamp, is_fresh=key in held.fresh
+                    hit,
+                    key=key,
+                    digest=digest_of(key, entry.payload),
+                    stamp=entry.stamp,
+                    is_fresh=key in held.fresh,
+                    source=entry.source,
+                    files=len(entry.payload) // PAYLOAD_BYTES_PER_FILE,
+                    is_decoded=False,
                 )
                 self._proof.name(hit)
                 self._proof.draw(hit)
@@ -150,7 +165,8 @@ class ManifestCache:
             return None
 
     def _put(self, key: bytes, value: object, hit: Hit | None) -> None:
-        entry = entry_of(key, msgspec.msgpack.encode(value), self._today())
+        source = b"" if hit is None else hit.source
+        entry = entry_of(key, msgspec.msgpack.encode(value), self._today(), source=source)
         with self._lock:
             held = self._range(key[0])
             known = held.entries.get(key)
@@ -163,16 +179,17 @@ class ManifestCache:
 
     # ── proof ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def listed(self, file: FoundFile, found: int, before: int) -> None:
-        """Takes a file that a listing shows, with its fingerprint. ⚠ `prove` reads a container again that was rewritten since
+    def listed(self, files: Sequence[FoundFile], ids: NDArray[np.int64], before: int) -> None:
+        """Takes files that a listing shows, with their fingerprints. ⚠ `prove` reads a container again that was rewritten since
         its content was cached. `before` is when the run began to read, by the clock of the storage."""
         with self._lock:
-            for hit, stamp in self._proof.listed(file, found, before):
-                self._stamp(hit.key, stamp)
+            for at in self._proof.named(ids):
+                for hit, stamp in self._proof.listed(files[at], int(ids[at]), before):
+                    self._stamp(hit.key, stamp)
 
     def prove(self, read_again: Callable[[Hit], object]) -> int:
-        """⚠ Call it before anything is deleted. `read_again` returns what the file says now, or raises. Returns how many were
-        read. A run whose cache failed the proof once is refused for good: its marks may be incomplete."""
+        """⚠ Call it before anything is deleted. `read_again` returns what the file says now or `SAME_BYTES`, or raises. Returns
+        how many were read. A run whose cache failed the proof once is refused for good: its marks may be incomplete."""
         with self._lock:
             taken = self._proof.take()
         for hit, stamp in taken if self._refusal is None else ():
@@ -273,7 +290,8 @@ class ManifestCache:
 def _refusal(hit: Hit, read_again: Callable[[Hit], object]) -> MaintenanceRefused | None:
     """If a container is gone, the cache is the only source left."""
     try:
-        if digest_of(hit.key, msgspec.msgpack.encode(read_again(hit))) == hit.digest:
+        found = read_again(hit)
+        if found is SAME_BYTES or digest_of(hit.key, msgspec.msgpack.encode(found)) == hit.digest:
             return None
         said = "something else than the file"
     except FileMissing:

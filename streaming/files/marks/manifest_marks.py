@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from headwater.producer.content.folding import fold, is_indirect, storage_of
-from headwater.streaming.files.fingerprints import folded_fingerprint
-from headwater.streaming.files.formats.manifests import files_of
+from headwater.producer.content.folding import fold_all, is_indirect, storage_of
+from headwater.streaming.files.fingerprints import folded_fingerprints
+from headwater.streaming.files.formats.manifests import locations_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+FILES_AT_ONCE = 2_000
 
 
 class ManifestMarks(msgspec.Struct, frozen=True):
@@ -33,20 +36,31 @@ class ManifestMarks(msgspec.Struct, frozen=True):
 
 def mark_manifest(location: str, content: bytes, salt: bytes) -> ManifestMarks:
     """Raises what `files_of` raises: a manifest that cannot be read completely has no marks."""
-    return marks_of((file.location for file in files_of(location, content)), salt)
+    return marks_of(locations_of(location, content), salt)
 
 
 def marks_of(locations: Iterable[str], salt: bytes) -> ManifestMarks:
-    ids: list[int] = []
-    names: list[int] = []
+    """In pieces, so that folding and hashing do many at a time."""
+    rest = iter(locations)
+    ids: list[NDArray[np.int64]] = []
+    names: list[NDArray[np.int64]] = []
     places: set[str] = set()
-    for location in locations:
-        folded = fold(location)
-        folder, _, name = folded.rpartition("/")
-        ids.append(folded_fingerprint(folded, salt))
-        names.append(folded_fingerprint(name, salt))
-        places.add("" if is_indirect(folded) else f"{storage_of(location)}{folder}/")
+    while piece := list(itertools.islice(rest, FILES_AT_ONCE)):
+        folded = fold_all(piece)
+        ids.append(folded_fingerprints(folded, salt))
+        names.append(folded_fingerprints((one[one.rfind(b"/") + 1 :] for one in folded), salt))
+        places |= _places(piece, folded)
     return ManifestMarks(_packed(ids), _packed(names), common_folder(places))
+
+
+def _places(locations: Sequence[str], folded: Sequence[bytes]) -> set[str]:
+    """The folders of these files, folded and with their storages; empty for one that is named through `..`."""
+    folders = {
+        (location[: location.rfind("/")], one[: one.rfind(b"/") + 1]): location
+        for location, one in zip(locations, folded, strict=True)
+    }
+    found = {(storage_of(one), folder.decode("utf-8", "surrogatepass")) for (_, folder), one in folders.items()}
+    return {"" if is_indirect(folder) else f"{storage}{folder}" for storage, folder in found}
 
 
 def common_folder(places: Iterable[str]) -> str:
@@ -66,10 +80,10 @@ def unpacked(packed: bytes) -> NDArray[np.int64]:
     return np.frombuffer(packed, np.dtype("<i8"))
 
 
-def _packed(numbers: list[int]) -> bytes:
+def _packed(numbers: Sequence[NDArray[np.int64]]) -> bytes:
     import numpy as np
 
-    return np.unique(np.array(numbers, np.dtype("<i8"))).tobytes()
+    return np.unique(np.concatenate(numbers)).astype("<i8").tobytes() if numbers else b""
 
 
 def _storage(place: str) -> str:

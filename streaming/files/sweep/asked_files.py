@@ -14,10 +14,11 @@ from headwater.schemas.errors import LocationForbidden
 from headwater.streaming.files.kinds import OWN_FOLDER, FileRef, FoundFile
 from headwater.streaming.files.marks.manifest_marks import common_folder
 from headwater.streaming.files.operations import FileOperations
-from headwater.streaming.files.sweep.candidates import CLAIM, kept_folder_of
+from headwater.streaming.files.sweep.candidates import claims_among, kept_folder_of, kept_folders_of
 from headwater.streaming.files.sweep.condemned_files import CLAIM_NAME
 from headwater.streaming.files.sweep.roots import Root, is_below
 
+PAGE_FILES = 1_000
 PROBED_MAX = 100
 """Folders that are listed one by one; if there are more, the folder around all of them is listed."""
 _LOG_FOLDERS = ("_delta_log", ".hoodie", "manifests")
@@ -43,9 +44,11 @@ class Asked:
             found[max(around, key=len)] = None
         return list(found)
 
-    def below(self, root: Root) -> Iterator[FoundFile]:
-        """Without times: their age does not count."""
-        return (FoundFile(file.location, file.size or 1, 0) for file in self.refs_below(root))
+    def below(self, root: Root) -> Iterator[list[FoundFile]]:
+        """Page by page, without times: their age does not count."""
+        files = (FoundFile(file.location, file.size or 1, 0) for file in self.refs_below(root))
+        while page := list(islice(files, PAGE_FILES)):
+            yield page
 
     def refs_below(self, root: Root) -> Iterator[FileRef]:
         return (file for file in self.refs.values() if is_below(root.location, file.location))
@@ -68,10 +71,10 @@ def surroundings(operations: FileOperations, root: Root, files: Iterable[FoundFi
     inner = common_folder(folder for folder in folders if folder != root.location)
     around = _probed(operations, [folder for folder in folders if inner.startswith(folder)])
     kept, claims = dict.fromkeys(around.kept), list(around.claims)
-    for file in operations.find(inner):
-        kept.update(dict.fromkeys([one] if (one := kept_folder_of(file.location)) else ()))
-        if file.location.endswith(CLAIM):
-            claims.append(file.location)
+    for page in operations.pages(inner):
+        locations = [file.location for file in page]
+        kept.update(dict.fromkeys(kept_folders_of(locations)))
+        claims += claims_among(locations)
     return Surroundings(list(kept), claims)
 
 

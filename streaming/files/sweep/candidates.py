@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import fnmatch
-import itertools
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -25,7 +24,8 @@ CHECKSUM = ".crc"
 DELTA_LOG = "/_delta_log/"
 HUDI_LOG = "/.hoodie/"
 CLAIM = f"/{OWN_FOLDER}{CLAIM_NAME}"
-FILES_AT_ONCE = 1_000
+_ARCHIVE_FOLDER = "/manifests/"
+_LOG_SIGNS = (DELTA_LOG, HUDI_LOG, _ARCHIVE_FOLDER)
 _ARCHIVE_MANIFEST = re.compile(r"(.*/)manifests/\d{10}\.json")
 """Manifests of an archive of a realm's history (streaming/archive)."""
 
@@ -137,7 +137,7 @@ class Sorting:
         names: Collection[int],
         judgement: Judgement,
         *,
-        on_seen: Callable[[list[FoundFile], NDArray[np.int64]], None] = lambda _files, _ids: None,
+        on_seen: Callable[[Sequence[FoundFile], NDArray[np.int64]], None] = lambda _files, _ids: None,
     ) -> None:
         """`names` are those of files in use that lie below no root. `on_seen` receives what is listed, with its
         fingerprints."""
@@ -149,36 +149,44 @@ class Sorting:
         self._on_seen = on_seen
 
     def sort(
-        self, root: str, files: Iterable[FoundFile], on_listed: Callable[[int], None], into: Candidates | None = None
+        self,
+        root: str,
+        pages: Iterable[Sequence[FoundFile]],
+        on_listed: Callable[[int], None],
+        into: Candidates | None = None,
     ) -> Listed:
+        """Without the claim and Headwater's other files below the root: no table needs them, and none of them goes."""
         result = Listed(candidates=FewCandidates() if into is None else into, claims=[])
         logs: set[str] = set()
-        rest = iter(files)
-        while page := list(itertools.islice(rest, FILES_AT_ONCE)):
+        own = root + OWN_FOLDER
+        for whole_page in pages:
+            page = [file for file in whole_page if not file.location.startswith(own)]
             result.listed += len(page)
             result.bytes += sum(file.size for file in page)
             on_listed(len(page))
-            self._page([file for file in page if not file.location.startswith(root + OWN_FOLDER)], result, logs)
+            self._page(page, result, logs)
         if logs and self._safeguards.protected_prefixes:
             result.spare(logs)  # ⚠ also of tables that no catalog knows
         return result
 
-    def _page(self, files: list[FoundFile], result: Listed, logs: set[str]) -> None:
+    def _page(self, files: Sequence[FoundFile], result: Listed, logs: set[str]) -> None:
+        """Most files are in use, and there is nothing else to say about most pages: only the others are looked at one by
+        one."""
         if not files:
             return
-        ids = fingerprints((file.location for file in files), self._salt)
+        locations = [file.location for file in files]
+        ids = fingerprints(locations, self._salt)
         live = self._keeps(ids)
         self._on_seen(files, ids)
-        for file, found, is_live in zip(files, ids.tolist(), live.tolist(), strict=True):
-            kept = kept_folder_of(file.location)
-            if kept:
-                logs.add(kept)
-            if file.location.endswith(CLAIM):
-                result.claims.append(file.location)
-            if is_live or self._is_live_base(file.location):
+        logs.update(kept_folders_of(locations))
+        result.claims += claims_among(locations)
+        not_live = (~live).nonzero()[0].tolist()
+        result.live += len(files) - len(not_live)
+        for at in not_live:
+            if self._is_live_base(locations[at]):
                 result.live += 1
             else:
-                self._place(file, found, result)
+                self._place(files[at], int(ids[at]), result)
 
     def goes(self, file: FoundFile, found: int) -> bool:
         """Whether the file is still a candidate."""
@@ -206,13 +214,25 @@ class Sorting:
         return base is not None and bool(self._keeps(np.array([base], np.int64))[0])
 
 
+def kept_folders_of(locations: Sequence[str]) -> set[str]:
+    """Those of a page of files."""
+    whole = "\n".join(locations)
+    if not any(sign in whole for sign in _LOG_SIGNS):
+        return set()
+    return {kept for location in locations if (kept := kept_folder_of(location))}
+
+
+def claims_among(locations: Sequence[str]) -> list[str]:
+    return [one for one in locations if one.endswith(CLAIM)] if CLAIM in "\n".join(locations) else []
+
+
 def kept_folder_of(location: str) -> str:
     """The folded folder of a table whose log is written without us, or of an archive of ours, if the file belongs to its log;
     empty for any other file."""
     for log in (DELTA_LOG, HUDI_LOG):
         if log in location:
             return fold(location.partition(log)[0] + "/")
-    archive = _ARCHIVE_MANIFEST.fullmatch(location) if "/manifests/" in location else None
+    archive = _ARCHIVE_MANIFEST.fullmatch(location) if _ARCHIVE_FOLDER in location else None
     return fold(archive[1]) if archive is not None else ""
 
 

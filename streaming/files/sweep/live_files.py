@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from headwater.persistence.backend import Backend
 from headwater.persistence.clock import Clock
@@ -35,6 +35,10 @@ from headwater.streaming.files.sweep.file_safeguards import FileSafeguards
 from headwater.streaming.files.sweep.retained_contents import ContentFiles, retained_contents
 from headwater.streaming.reachability.id_set import IdSet
 from headwater.streaming.reachability.retained_identifiers import Span
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 READ_TRIES = 3
 READ_PAUSE_SECONDS = 0.5
@@ -248,10 +252,10 @@ class LiveFiles:
         """⚠ `MaintenanceRefused` if the cache does not agree with the files."""
         self._reading.marking.prove_cache(self._reading.reader)
 
-    def listed(self, file: FoundFile, found: int, before: int) -> None:
+    def listed(self, files: Sequence[FoundFile], ids: NDArray[np.int64], before: int) -> None:
         """⚠ Records what a listing shows of manifests that were answered from the cache: `prove_cache` re-reads those that
         changed."""
-        self._reading.marking.listed(file, found, before)
+        self._reading.marking.listed(files, ids, before)
 
     def close(self) -> None:
         self._reading.marking.flush()

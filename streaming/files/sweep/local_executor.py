@@ -6,7 +6,7 @@ on local disk.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from headwater.streaming.files.deleted_keys import keep_keys
 from headwater.streaming.files.file_groups import FileGroup, file_groups, table_folder
 from headwater.streaming.files.fingerprints import FingerprintCollector, among, as_array, fingerprint, id_set, one_by_one
-from headwater.streaming.files.kinds import OWN_FOLDER, FileRef, FoundFile, kind_by_name
+from headwater.streaming.files.kinds import FileRef, FoundFile, kind_by_name
 from headwater.streaming.files.purging import PurgeSpec
 from headwater.streaming.files.stats import PurgeStats
 from headwater.streaming.files.stores.spilled_files import SpilledFiles
@@ -153,6 +153,7 @@ class LocalListing:
         """None means all."""
         self._seen = marks.seen()
         self._judgement = msgspec.structs.replace(work.judgement, protected=tuple(sorted(self._live.protected)))
+        self._names = len(self._live.names)
         try:
             self.counts = self._list()
         except BaseException:
@@ -166,8 +167,9 @@ class LocalListing:
     def _list(self) -> Listed:
         root, asked, operations = self._work.root.location, self._work.asked, self._marks.work.operations
         sorting = Sorting(self._seen.keeps, self._live.names, self._judgement, on_seen=self._see)
-        files = _of_tables(operations.find(root), root) if asked is None else asked.below(self._work.root)
-        listed = sorting.sort(root, files, lambda count: self._marks.work.progress("listed", count), self._files)
+        listing = operations.pages(root, threads=self._work.threads, shares=self._work.shares)
+        pages = listing if asked is None else asked.below(self._work.root)
+        listed = sorting.sort(root, pages, lambda count: self._marks.work.progress("listed", count), self._files)
         if asked is not None:
             self._look_around(listed, asked)
         return listed
@@ -177,8 +179,7 @@ class LocalListing:
         self._seen.show(ids)
         if self._work.asked is None:
             before = 0 if self._work.dry_run else self._work.listed_at
-            for file, found in zip(files, ids.tolist(), strict=True):
-                self._live.listed(file, found, before)
+            self._live.listed(files, ids, before)
 
     def _look_around(self, listed: Listed, asked: Asked) -> None:
         """What a listing of the whole root would have shown."""
@@ -229,6 +230,8 @@ class LocalListing:
 
     def take_off_late(self) -> int:
         judgement = msgspec.structs.replace(self._judgement, protected=tuple(sorted(self._live.protected)))
+        if judgement == self._judgement and self._names == len(self._live.names) and not any(self._live.late):
+            return len(self._files)
         again = Sorting(one_by_one(self._live.is_late), self._live.names, judgement)
         self._files.take_off(lambda file, found: not again.goes(file, found))
         return len(self._files)
@@ -248,9 +251,3 @@ class LocalListing:
         named = {} if self._work.asked is None else self._work.asked.refs
         for file in self._files:
             yield named.get(file.location) or FileRef(file.location, kind_by_name(file.location), file.size)
-
-
-def _of_tables(files: Iterable[FoundFile], root: str) -> Iterator[FoundFile]:
-    """Without the claim and Headwater's other files below the root: no table needs them, and no sweep deletes them."""
-    own = root + OWN_FOLDER
-    return (file for file in files if not file.location.startswith(own))

@@ -417,8 +417,8 @@ class _MarkedRun:
         judgement = Judgement(salt=self._salt, older_than=2**62, safeguards=FILES_ALL_ON, protected=protected)
         keeps = one_by_one(lambda one: one in self._marked or self._live.is_late(one))
         sorting = Sorting(keeps, self._live.names, judgement)
-        known = (FoundFile(file.location, file.size or 1, 0) for file in due.files if file.location in due.going)
-        listed = sorting.sort(root.location, known, lambda _: None)
+        known = [FoundFile(file.location, file.size or 1, 0) for file in due.files if file.location in due.going]
+        listed = sorting.sort(root.location, [known], lambda _: None)
         due.going = {
             file.location
             for file in listed.candidates

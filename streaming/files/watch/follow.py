@@ -15,7 +15,7 @@ import msgspec
 from headwater.persistence.rows import PointerRow, realm_name_of
 from headwater.persistence.store import Store
 from headwater.schemas.errors import HeadwaterError, InvalidInput, RealmNotFound
-from headwater.streaming.files.fingerprints import fingerprint
+from headwater.streaming.files.fingerprints import fingerprints
 from headwater.streaming.files.kinds import FoundFile
 from headwater.streaming.files.marks.forgotten_contents import forgotten_contents
 from headwater.streaming.files.marks.manifest_cache import ManifestCache
@@ -151,8 +151,7 @@ class _StampedReads(Storages):
     def keep(self, cache: ManifestCache | None, salt: bytes) -> int:
         """How many were read."""
         if cache is not None:
-            for location, found in self._seen.items():
-                cache.listed(found, fingerprint(location, salt), _ALWAYS)
+            cache.listed(list(self._seen.values()), fingerprints(self._seen, salt), _ALWAYS)
         return len(self._seen)
 
 

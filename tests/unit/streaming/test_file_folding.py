@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.producer.content.folding import fold
+from headwater.producer.content.folding import fold, fold_all, is_indirect, storage_of
 from headwater.streaming.files.fingerprints import fingerprint, fingerprints, name_fingerprint
+from headwater.streaming.files.marks.manifest_marks import common_folder, marks_of, unpacked
 
 SALT = b"a salt of 16 byt"
 PATHS = st.lists(
@@ -55,6 +56,28 @@ def test_scheme_encoding_slashes_case_and_normal_form_do_not_matter(path: str, b
 def test_any_text_has_a_fingerprint_of_63_bits(text: str) -> None:
     assert 0 <= fingerprint(text, SALT) < 2**63
     assert list(fingerprints([text], SALT)) == [fingerprint(text, SALT)]
+
+
+LOCATIONS = st.builds(
+    str.__add__,
+    st.sampled_from(["s3://b/", "S3A://b/", "file:///", "file:/", "/", "abfss://c@a.dfs.core.windows.net/", ""]),
+    st.text(st.sampled_from("aB/.%2F:\n é\udc80"), max_size=12),
+)
+
+
+@given(st.one_of(st.lists(LOCATIONS), st.lists(st.text(st.sampled_from("aB/.:"), max_size=9).map("s3://b/".__add__))))
+def test_many_locations_are_folded_as_one_by_one(locations: list[str]) -> None:
+    folded = [fold(location) for location in locations]
+    assert fold_all(locations) == [one.encode("utf-8", "surrogatepass") for one in folded]
+    assert fingerprints(locations, SALT).tolist() == [fingerprint(location, SALT) for location in locations]
+    marks = marks_of(locations, SALT)
+    assert unpacked(marks.ids).tolist() == sorted({fingerprint(location, SALT) for location in locations})
+    assert unpacked(marks.names).tolist() == sorted({name_fingerprint(location, SALT) for location in locations})
+    places = {
+        "" if is_indirect(one) else f"{storage_of(location)}{one.rpartition('/')[0]}/"
+        for location, one in zip(locations, folded, strict=True)
+    }
+    assert marks.place == common_folder(places)
 
 
 def test_a_name_alone_is_not_mistaken_for_a_path() -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import secrets
 from pathlib import Path
 
+import fastavro
 import pytest
 
 from headwater.schemas.errors import FileMissing, MaintenanceRefused
 from headwater.streaming.files.formats.manifests import ManifestRef
-from headwater.streaming.files.marks import manifest_cache
+from headwater.streaming.files.formats.reading import MetadataReader, Mode
+from headwater.streaming.files.marks import cache_proof, manifest_cache
 from headwater.streaming.files.marks.cache_proof import PROVED_AT_LEAST, Hit
-from headwater.streaming.files.marks.cache_ranges import decoded, encoded
-from headwater.streaming.files.marks.manifest_cache import ManifestCache
-from headwater.streaming.files.marks.manifest_marks import ManifestMarks, common_folder, marks_of
+from headwater.streaming.files.marks.cache_ranges import decoded, encoded, source_of
+from headwater.streaming.files.marks.content_marks import read_again
+from headwater.streaming.files.marks.manifest_cache import SAME_BYTES, ManifestCache
+from headwater.streaming.files.marks.manifest_marks import ManifestMarks, common_folder, mark_manifest, marks_of
 from headwater.streaming.files.marks.reach import PLACES_MAX, Reach, touched
 from headwater.streaming.files.stores.storages import Storages
 from tests.support.faults.manual_clock import ManualClock
@@ -181,6 +185,71 @@ def test_at_least_twenty_hits_are_read_again_and_one_difference_drops_the_cache(
         cache.prove(lambda _: marks(99))
     assert not cached.files()
     assert cached.open().manifest(FIRST) is None
+
+
+def a_warm_cache(cached: Cached, files: dict[str, list[str]]) -> tuple[ManifestCache, MetadataReader, dict[str, ManifestRef]]:
+    """Manifests on disk, each with the bytes that its cached entry was made from."""
+    refs, cache = {}, cached.open()
+    for name, named in files.items():
+        path = cached.folder / f"{name}-m0.avro"
+        path.write_bytes(written_manifest(named))
+        refs[name] = ManifestRef(str(path), path.stat().st_size)
+        content = path.read_bytes()
+        cache.put_manifest(refs[name], mark_manifest(str(path), content, SALT), source_of(content))
+    cache.flush()
+    return cached.open(), MetadataReader(Storages(), Mode.STRICT), refs
+
+
+def test_large_manifests_of_the_sample_are_compared_by_their_bytes_and_few_are_decoded(
+    cached: Cached, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache_proof, "DECODED_FILES_MAX", 60)
+    files = {f"{number}": [f"s3://lake/t/{number}-{file}.parquet" for file in range(20)] for number in range(9)}
+    cache, reader, refs = a_warm_cache(cached, files)
+    assert all(cache.manifest(ref) for ref in refs.values())
+    answers = list[object]()
+
+    def read(hit: Hit) -> object:
+        answers.append(read_again(reader, hit, SALT))
+        return answers[-1]
+
+    assert cache.prove(read) == len(answers) == 9
+    assert sum(answer is not SAME_BYTES for answer in answers) == 3
+
+
+@pytest.mark.parametrize("decoded_files", [0, 5_000])
+def test_a_manifest_of_other_bytes_and_the_same_length_is_noticed_whether_it_would_be_decoded_or_not(
+    cached: Cached, monkeypatch: pytest.MonkeyPatch, decoded_files: int
+) -> None:
+    monkeypatch.setattr(cache_proof, "DECODED_FILES_MAX", decoded_files)
+    cache, reader, refs = a_warm_cache(cached, {"m": ["s3://lake/t/1.parquet"]})
+    assert cache.manifest(refs["m"])
+    Path(refs["m"].location).write_bytes(written_manifest(["s3://lake/t/2.parquet"]))
+    with pytest.raises(MaintenanceRefused, match="says of"):
+        cache.prove(lambda hit: read_again(reader, hit, SALT))
+
+
+def test_an_entry_that_was_decoded_wrongly_is_noticed_although_the_bytes_are_the_same(cached: Cached) -> None:
+    _, reader, refs = a_warm_cache(cached, {"m": ["s3://lake/t/1.parquet"]})
+    cache = cached.open()
+    cache.put_manifest(refs["m"], marks(99), source_of(Path(refs["m"].location).read_bytes()))
+    assert cache.manifest(refs["m"]) == marks(99)
+    with pytest.raises(MaintenanceRefused, match="says of"):
+        cache.prove(lambda hit: read_again(reader, hit, SALT))
+
+
+def written_manifest(locations: list[str]) -> bytes:
+    data_file = {
+        "type": "record",
+        "name": "r2",
+        "fields": [{"name": "content", "type": "int"}, {"name": "file_path", "type": "string"}],
+    }
+    fields = [{"name": "status", "type": "int"}, {"name": "data_file", "type": data_file}]
+    out = io.BytesIO()
+    rows = [{"status": 1, "data_file": {"content": 0, "file_path": one}} for one in locations]
+    schema = {"type": "record", "name": "manifest_entry", "fields": fields}
+    fastavro.writer(out, schema, rows, sync_marker=bytes(16))
+    return out.getvalue()
 
 
 @pytest.mark.parametrize(
