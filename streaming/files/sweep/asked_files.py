@@ -69,6 +69,8 @@ def surroundings(operations: FileOperations, root: Root, files: Iterable[FoundFi
     if len(folders) <= PROBED_MAX:
         return _probed(operations, folders)
     inner = common_folder(folder for folder in folders if folder != root.location)
+    if not inner.startswith(root.location):  # ⚠ metadata may spell one storage in several ways, which have no folder in common
+        inner = root.location
     around = _probed(operations, [folder for folder in folders if inner.startswith(folder)])
     kept, claims = dict.fromkeys(around.kept), list(around.claims)
     for page in operations.pages(inner):

@@ -163,7 +163,10 @@ def test_the_surroundings_of_many_folders_are_listed_once(tmp_path: Path) -> Non
         asked = [FoundFile(f"file://{file}", 1, 0) for file in files]
         around = surroundings(lake.operations, root, asked)
         few = surroundings(lake.operations, root, asked[5:10])
-        for found in (around, few):
+        other_spelling = [
+            FoundFile(f"file:{file}" if number % 2 else f"file://{file}", 1, 0) for number, file in enumerate(files)
+        ]
+        for found in (around, few, surroundings(lake.operations, root, other_spelling)):
             assert any(one.endswith("/day=7/") for one in found.kept) and any(one.endswith("/db/") for one in found.kept)
             assert f"file://{folders[9]}/_headwater/root.json" in found.claims
         assert len(around.claims) < len(folders)
