@@ -35,6 +35,8 @@ SUITES = {
     "planning": "bench.planning",
     "directory": "bench.directory",
     "files": "bench.files",
+    "file-scale": "bench.file_scale",
+    "file-costs": "bench.file_costs",
 }
 """In the order in which they run. A suite is a module with `TITLE` and `run`."""
 

@@ -85,7 +85,7 @@ def _on_prepared_s3() -> Iterator[Measure]:
         if listed != PREPARED_KEYS:
             raise AssertionError(f"{listed} keys were listed")
         yield Measure("files", "prepared S3", "listed", rate, "keys/s of one core")
-        locations = [f"s3://lake/{key_of(number)}" for number in range(PREPARED_DELETES)]
+        locations = [f"s3://lake/{key_of(number, PREPARED_KEYS)}" for number in range(PREPARED_DELETES)]
         cores = time.process_time()
         spec = PurgeSpec(batch_size=1_000, batches_per_second=0)
         done = operations.purge((FileRef(one, FileKind.DATA) for one in locations), spec)
@@ -98,7 +98,7 @@ def _on_prepared_s3() -> Iterator[Measure]:
         )
         cores = time.process_time()
         for first in range(0, PREPARED_DELETES, 1_000):
-            keys = [{"Key": key_of(number)} for number in range(first, first + 1_000)]
+            keys = [{"Key": key_of(number, PREPARED_KEYS)} for number in range(first, first + 1_000)]
             client.delete_objects(Bucket="lake", Delete={"Objects": keys})
         boto = time.process_time() - cores
         yield Measure("files", "prepared S3", "deleted, against boto3", boto / ours, "× rate")

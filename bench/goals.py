@@ -68,6 +68,12 @@ GOALS: dict[tuple[str, str, str, str], Goal] = {
     },
     ("files", "1,000,000 files", "on Spark, cold, against remove_orphan_files", "× time"): Goal(most=0.7),
     ("files", "1,000,000 files", "on Spark, cold, against remove_orphan_files", "× heap"): Goal(most=0.25),
+    **{
+        ("file-scale", f"{keys:,} keys", "memory, against the limit", "×"): Goal(most=1)
+        for keys in (100_000, 1_000_000, 10_000_000)
+    },
+    ("file-costs", "put of one new manifest of 1,000 entries", "more beside a removal", "ms"): Goal(most=150),
+    ("file-costs", "DROP … PURGE of 10,000 files", "after its hold ends", "s"): Goal(most=30),
     ("files", "prepared S3", "listed", "keys/s of one core"): Goal(least=150_000),
     ("files", "prepared S3", "deleted, against boto3", "× rate"): Goal(least=3),
     ("ids", "one thread", "one by one", "ids/s of one core"): Goal(least=500_000),
