@@ -158,7 +158,7 @@ def test_a_call_that_fails_leaves_a_line_in_the_log_in_any_case(
         with caplog.at_level(logging.INFO, logger=ACCESS.name), pytest.raises(grpc.RpcError):
             port.stub("CatalogService").GetCatalog(request, metadata=[_owner(port)])
         assert [one for one in caplog.records if one.name == ACCESS.name] == []
-        monkeypatch.setattr(pipeline, "caller_of", fails)
+        monkeypatch.setattr(admission, "caller_of", fails)
         with caplog.at_level(logging.INFO, logger=ACCESS.name), pytest.raises(grpc.RpcError):
             port.stub("CatalogService").GetCatalog(request, metadata=[_owner(port), ("x-plan-id", "plan-1")])
     finally:
@@ -204,7 +204,7 @@ def test_messages_are_in_the_callers_language(port: GrpcRig) -> None:
 
 def test_our_own_client_sends_its_callers_headers_on(port: GrpcRig, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[CallContext] = []
-    caller_of = pipeline.caller_of
+    caller_of = admission.caller_of
 
     async def access(service: Any, context: CallContext, **rest: Any) -> Any:
         seen.append(context)
