@@ -19,7 +19,7 @@ from tests.simulation.runtime.scheduler import Process, shown
 from tests.simulation.world.environment import Environment
 
 HUNG_SECONDS = 120.0
-"""Real ones. A run that comes no thousand steps further in so long waits for something that the simulation does not know: where
+"""Real ones. A run that comes no hundred steps further in so long waits for something that the simulation does not know: where
 it is, is printed."""
 
 
@@ -43,7 +43,7 @@ def run(plan: Plan, *, trace_lines: int = 60) -> Outcome:
     gc.collect()  # what the run before left behind ends outside of this one, and nothing ends at a moment of its own within it
     gc.disable()
     env = Environment(plan)
-    env.scheduler.each_thousand_steps = _watch_for_a_hang
+    env.scheduler.each_hundred_steps = _watch_for_a_hang
     virtual.use(env.scheduler, plan.seed)
     random_ids._random.forget()
     env.workers = make_workers(env)

@@ -62,7 +62,7 @@ class Scheduler:
         self.trace = trace
         self.failure: BaseException | None = None
         self.before_step: Callable[[], None] = lambda: None
-        self.each_thousand_steps: Callable[[], None] = lambda: None
+        self.each_hundred_steps: Callable[[], None] = lambda: None
         """What the plan does at this step: it may kill, pause or restore."""
         self._chance = random.Random(f"scheduler {seed}")
         self._tasks: list[Task] = []
@@ -127,8 +127,8 @@ class Scheduler:
         if self.over or task.process.dead:
             raise Killed
         self.steps += 1
-        if self.steps % 1_000 == 0:
-            self.each_thousand_steps()
+        if self.steps % 100 == 0:
+            self.each_hundred_steps()
         self.now += self._chance.choice(STEP_MICROS)
         if what:
             self.trace.note(self.steps, self.now, task.process.name, task.name, what)
