@@ -22,7 +22,7 @@ from pyiceberg.types import IcebergType, NestedField
 from headwater.schemas.errors import InvalidInput, MalformedMetadata
 from headwater.service.planning.delete_index import DeleteIndex
 from headwater.service.planning.manifest_reader import ManifestReader
-from headwater.service.planning.scan_filter import MetricsTest, ScanRequest, parsed_filter
+from headwater.service.planning.scan_filter import MetricsTest, ScanRequest, fitted, parsed_filter
 
 Plain = dict[str, Any]
 """Table metadata as its file has it."""
@@ -110,6 +110,7 @@ class FilePlanner:
     def _metrics_test(self) -> Test:
         """⚠ Before a plan is made of it: a filter on what is not there is the caller's fault."""
         try:
+            self._filter = fitted(self._filter, self.metadata.schema(), self._request.case_sensitive)
             test = MetricsTest(self.metadata.schema(), self._filter, self._request.case_sensitive)
         except (ValueError, TypeError, NotImplementedError, RecursionError) as error:
             raise InvalidInput(

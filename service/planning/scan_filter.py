@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from pydantic import ValidationError
 from pyiceberg.catalog.rest.scan_planning import PlanTableScanRequest
 from pyiceberg.conversions import to_bytes
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression, BoundTerm
-from pyiceberg.expressions.visitors import _InclusiveMetricsEvaluationVisitor, _InclusiveMetricsEvaluator, visit
+from pyiceberg.expressions import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    BoundPredicate,
+    BoundTerm,
+    LiteralPredicate,
+    Not,
+    Or,
+    Reference,
+    SetPredicate,
+    UnboundPredicate,
+)
+from pyiceberg.expressions.literals import BinaryLiteral
+from pyiceberg.expressions.visitors import (
+    BooleanExpressionVisitor,
+    _InclusiveMetricsEvaluationVisitor,
+    _InclusiveMetricsEvaluator,
+    visit,
+)
 from pyiceberg.manifest import DataFile
+from pyiceberg.schema import Schema
 from pyiceberg.typedef import L, LiteralValue
-from pyiceberg.types import DoubleType, FloatType, PrimitiveType
+from pyiceberg.types import BinaryType, DoubleType, FixedType, FloatType, PrimitiveType
 
 from headwater.schemas.errors import InvalidInput
 
@@ -63,6 +85,69 @@ class _MetricsVisitor(_InclusiveMetricsEvaluationVisitor):
         return isinstance(type, PrimitiveType) and any(to_bytes(type, value) == bound for value in values)
 
 
+class _BytesFromText(BooleanExpressionVisitor[BooleanExpression]):
+    """JSON has no bytes: literals of binary and fixed columns are hexadecimal texts, which PyIceberg does not read as such."""
+
+    def __init__(self, schema: Schema, case_sensitive: bool) -> None:
+        self._schema, self._case_sensitive = schema, case_sensitive
+
+    def visit_true(self) -> BooleanExpression:
+        return AlwaysTrue()
+
+    def visit_false(self) -> BooleanExpression:
+        return AlwaysFalse()
+
+    def visit_not(self, child_result: BooleanExpression) -> BooleanExpression:
+        return Not(child_result)
+
+    def visit_and(self, left_result: BooleanExpression, right_result: BooleanExpression) -> BooleanExpression:
+        return And(left_result, right_result)
+
+    def visit_or(self, left_result: BooleanExpression, right_result: BooleanExpression) -> BooleanExpression:
+        return Or(left_result, right_result)
+
+    def visit_bound_predicate(self, predicate: BoundPredicate) -> BooleanExpression:
+        return predicate
+
+    def visit_unbound_predicate(self, predicate: UnboundPredicate) -> BooleanExpression:
+        if not isinstance(predicate, LiteralPredicate | SetPredicate):
+            return predicate
+        name = predicate.term.root if isinstance(predicate.term, Reference) else ""
+        type = self._schema.find_field(name, self._case_sensitive).field_type
+        if not isinstance(type, BinaryType | FixedType):
+            return predicate
+        if isinstance(predicate, SetPredicate):
+            return predicate.__class__(predicate.term, {_bytes(one) for one in predicate.literals})
+        return predicate.__class__(predicate.term, _bytes(predicate.literal))
+
+
+def _bytes(literal: LiteralValue) -> BinaryLiteral:
+    try:
+        return BinaryLiteral(bytes.fromhex(str(literal.value)))
+    except ValueError:
+        raise ValueError(f"{str(literal.value)[:80]!r} is not hexadecimal") from None
+
+
+def fitted(filter: BooleanExpression, schema: Schema, case_sensitive: bool) -> BooleanExpression:
+    """The filter with literals of the columns' types. `ValueError` if it names a column that is not there."""
+    return visit(filter, _BytesFromText(schema, case_sensitive))
+
+
+def _without_transforms(expression: Any, negated: bool = False) -> Any:
+    """Predicates on transformed columns say nothing here: all files may match them. ⚠ Also below a `not`."""
+    if not isinstance(expression, dict):
+        return expression
+    kind = expression.get("type")
+    if kind == "not":
+        return {**expression, "child": _without_transforms(expression.get("child"), not negated)}
+    if kind in ("and", "or"):
+        return {**expression, **{side: _without_transforms(expression.get(side), negated) for side in ("left", "right")}}
+    term = expression.get("term")
+    if isinstance(term, dict) and term.get("type") == "transform" and isinstance(term.get("term"), str):
+        return not negated
+    return expression
+
+
 def parsed_filter(request: ScanRequest) -> BooleanExpression:
     """`InvalidInput` if it is not an expression. Whether it fits a table is known when it is bound."""
     if not request.has_filter:
@@ -72,8 +157,9 @@ def parsed_filter(request: ScanRequest) -> BooleanExpression:
             f"a filter of {len(request.filter)} bytes.", field="filter", remedy=f"Use at most {FILTER_BYTES_MAX} bytes."
         )
     try:
-        found = PlanTableScanRequest.model_validate_json(b'{"filter":' + request.filter + b"}").filter
-    except (ValidationError, ValueError, TypeError, NotImplementedError, RecursionError):
+        wanted = msgspec.json.encode({"filter": _without_transforms(msgspec.json.decode(request.filter))})
+        found = PlanTableScanRequest.model_validate_json(wanted).filter
+    except (msgspec.DecodeError, ValidationError, ValueError, TypeError, NotImplementedError, RecursionError):
         raise InvalidInput(
             "the filter is not an expression.", field="filter", remedy="Send an expression of the Iceberg REST specification."
         ) from None

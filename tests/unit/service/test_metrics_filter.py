@@ -8,9 +8,9 @@ from pyiceberg.expressions import BooleanExpression, IsNull, NotEqualTo, NotIn, 
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.schema import Schema
 from pyiceberg.typedef import Record
-from pyiceberg.types import DoubleType, NestedField, StringType
+from pyiceberg.types import BinaryType, DoubleType, FixedType, NestedField, PrimitiveType, StringType
 
-from headwater.service.planning.scan_filter import MetricsTest
+from headwater.service.planning.scan_filter import MetricsTest, ScanRequest, fitted, parsed_filter
 
 SCHEMA = Schema(NestedField(1, "region", StringType(), required=False))
 
@@ -61,3 +61,54 @@ def test_a_file_that_may_hold_nan_is_kept_though_its_bounds_are_one_excluded_val
     of_ones = file({1: 0}, one, one, nan_value_counts=nans)
     schema = Schema(NestedField(1, "region", DoubleType(), required=False))
     assert MetricsTest(schema, NotEqualTo("region", 1.0)).eval(of_ones) is is_kept
+
+
+def _kept(filter: bytes, lower: bytes, upper: bytes, type: PrimitiveType) -> bool:
+    schema = Schema(NestedField(1, "region", type, required=False))
+    found = fitted(parsed_filter(ScanRequest(filter)), schema, case_sensitive=True)
+    return MetricsTest(schema, found).eval(file({1: 0}, upper, lower))
+
+
+@pytest.mark.parametrize("type", [BinaryType(), FixedType(2)])
+@pytest.mark.parametrize(
+    ("filter", "is_kept"),
+    [
+        (b'{"type": "eq", "term": "region", "value": "0A0b"}', True),
+        (b'{"type": "eq", "term": "region", "value": "0aff"}', False),
+        (b'{"type": "not", "child": {"type": "gt", "term": "region", "value": "09ff"}}', False),
+        (b'{"type": "in", "term": "region", "values": ["ffff", "0a0b"]}', True),
+        (b'{"type": "and", "left": true, "right": {"type": "lt", "term": "region", "value": "0a00"}}', False),
+    ],
+)
+def test_bytes_in_a_filter_are_hexadecimal(filter: bytes, is_kept: bool, type: PrimitiveType) -> None:
+    assert _kept(filter, b"\x0a\x0a", b"\x0a\x0c", type) is is_kept
+
+
+@pytest.mark.parametrize("value", ["xyz", "0a0"])
+def test_what_is_not_hexadecimal_is_no_value_of_bytes(value: str) -> None:
+    with pytest.raises(ValueError, match="hexadecimal"):
+        _kept(b'{"type": "eq", "term": "region", "value": "' + value.encode() + b'"}', b"a", b"b", BinaryType())
+
+
+@pytest.mark.parametrize(
+    ("filter", "is_kept"),
+    [
+        (b'{"type": "eq", "term": TERM, "value": 3}', True),
+        (b'{"type": "not", "child": {"type": "eq", "term": TERM, "value": 3}}', True),
+        (b'{"type": "not", "child": {"type": "not", "child": {"type": "in", "term": TERM, "values": [3]}}}', True),
+        (b'{"type": "and", "left": {"type": "eq", "term": TERM, "value": 3}, "right": OTHER}', False),
+        (
+            (
+                b'{"type": "not", "child": {"type": "or", "left": {"type": "is-null", "term": TERM}, '
+                b'"right": {"type": "not", "child": OTHER}}}'
+            ),
+            False,
+        ),
+        (b'{"type": "or", "left": {"type": "eq", "term": TERM, "value": 3}, "right": OTHER}', True),
+    ],
+)
+def test_a_predicate_on_a_transformed_column_leaves_no_file_out(filter: bytes, is_kept: bool) -> None:
+    """The engine applies it to the rows; what else the filter says still holds."""
+    term = b'{"type": "transform", "transform": "bucket[4]", "term": "region"}'
+    other = b'{"type": "eq", "term": "region", "value": "elsewhere"}'
+    assert _kept(filter.replace(b"TERM", term).replace(b"OTHER", other), b"a", b"b", StringType()) is is_kept
