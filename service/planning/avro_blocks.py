@@ -49,6 +49,25 @@ def unpacked(location: str, content: bytes, bytes_max: int = UNPACKED_BYTES_MAX)
     return b"".join((_MAGIC, header, sync, *blocks))
 
 
+def with_fixed_as_bytes(content: bytes) -> tuple[bytes, dict[int, int]] | None:
+    """An unpacked manifest whose schema says `bytes` of fixed partition values, and their sizes by position; None without any.
+
+    Iceberg's Java library says `fixed` of them, and writes them with their length."""
+    reader = _Reader(content)
+    reader.take(len(_MAGIC))
+    meta = dict(reader.pairs())
+    schema = msgspec.json.decode(meta[_SCHEMA])
+    file = next(one["type"] for one in schema["fields"] if one["name"] == "data_file")
+    partition = next(one["type"] for one in file["fields"] if one["name"] == "partition")
+    sizes: dict[int, int] = {}
+    for number, field in enumerate(partition["fields"]):
+        for at, branch in enumerate(field["type"] if isinstance(field["type"], list) else ()):
+            if isinstance(branch, dict) and branch.get("type") == "fixed" and "logicalType" not in branch:
+                field["type"][at], sizes[number] = "bytes", branch["size"]
+    header = _map({**meta, _SCHEMA: msgspec.json.encode(schema)})
+    return (b"".join((_MAGIC, header, reader.rest())), sizes) if sizes else None
+
+
 class _Reader:
     def __init__(self, content: bytes) -> None:
         self._content, self._at = content, 0
@@ -63,6 +82,9 @@ class _Reader:
             raise ValueError("it ends too early")
         found, self._at = self._content[self._at : end], end
         return found
+
+    def rest(self) -> bytes:
+        return self._content[self._at :]
 
     def long(self) -> int:
         value = shift = 0

@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
-from pyiceberg.avro.file import AvroFile
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
 from pyiceberg.manifest import (
+    DEFAULT_READ_VERSION,
     MANIFEST_ENTRY_SCHEMAS,
+    MANIFEST_LIST_FILE_SCHEMAS,
     DataFile,
     DataFileContent,
     FileFormat,
+    ManifestContent,
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
+    PartitionFieldSummary,
     _inherit_from_manifest,
-    read_manifest_list,
 )
 
 from headwater.schemas.errors import HeadwaterError, MalformedMetadata
-from headwater.service.planning.avro_blocks import unpacked
+from headwater.service.planning.avro_blocks import unpacked, with_fixed_as_bytes
+from headwater.service.planning.bounded_avro import BoundedAvroFile
 from headwater.service.planning.manifest_cache import ManifestCache, kept_manifest, key_of
 from headwater.service.storage.files import Files
 from headwater.service.storage.locations import Warehouse
@@ -42,7 +46,13 @@ class ManifestReader:
 
     def manifests(self, location: str) -> list[ManifestFile]:
         try:
-            return list(read_manifest_list(self._io.new_input(location)))
+            with BoundedAvroFile[ManifestFile](
+                self._io.new_input(location),
+                MANIFEST_LIST_FILE_SCHEMAS[DEFAULT_READ_VERSION],
+                read_types={-1: ManifestFile, 508: PartitionFieldSummary},
+                read_enums={517: ManifestContent},
+            ) as listed:
+                return listed.entries()
         except HeadwaterError:
             raise
         except Exception as error:  # whatever a client has written there
@@ -55,18 +65,40 @@ class ManifestReader:
 
     def _decoded(self, manifest: ManifestFile) -> list[ManifestEntry]:
         try:
-            with AvroFile[ManifestEntry](
-                self._io.new_input(manifest.manifest_path),
-                MANIFEST_ENTRY_SCHEMAS[_FORMAT],
-                read_types={-1: ManifestEntry, 2: DataFile},
-                read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
-            ) as reader:
-                entries = [entry for entry in reader if entry.status != ManifestEntryStatus.DELETED]
+            content = self._io.unpacked(manifest.manifest_path)
+            entries = _as_java_writes(manifest.manifest_path, content)
+            if entries is None:
+                entries = _entries(manifest.manifest_path, content)
             return [_inherit_from_manifest(entry, manifest) for entry in entries]
         except HeadwaterError:
             raise
         except Exception as error:
             raise _unreadable(manifest.manifest_path) from error
+
+
+def _as_java_writes(location: str, content: bytes) -> list[ManifestEntry] | None:
+    """None unless all fixed partition values begin with their length. ⚠ That comes first: without a length the values behind
+    them may still look like some."""
+    found = with_fixed_as_bytes(content)
+    if found is None:
+        return None
+    content, sizes = found
+    with suppress(Exception):  # then it is written as its schema says
+        entries = _entries(location, content)
+        values = ((size, entry.data_file.partition._data[at]) for entry in entries for at, size in sizes.items())
+        if all(value is None or len(value) == size for size, value in values):
+            return entries
+    return None
+
+
+def _entries(location: str, content: bytes) -> list[ManifestEntry]:
+    with BoundedAvroFile[ManifestEntry](
+        _Read(location, content),
+        MANIFEST_ENTRY_SCHEMAS[_FORMAT],
+        read_types={-1: ManifestEntry, 2: DataFile},
+        read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
+    ) as reader:
+        return [entry for entry in reader.entries() if entry.status != ManifestEntryStatus.DELETED]
 
 
 def referenced_data_file(file: DataFile) -> str | None:
@@ -89,7 +121,10 @@ class _WarehouseIO(FileIO):
         self._warehouse, self._files = warehouse, files
 
     def new_input(self, location: str) -> InputFile:
-        return _Read(location, unpacked(location, self._files.read(self._warehouse.check(location, "manifest"))))
+        return _Read(location, self.unpacked(location))
+
+    def unpacked(self, location: str) -> bytes:
+        return unpacked(location, self._files.read(self._warehouse.check(location, "manifest")))
 
     def new_output(self, location: str) -> OutputFile:
         raise NotImplementedError("plans only read")
