@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headwater.persistence.reading.pointer_log import PointerLog
-from headwater.persistence.store import Store, StoreOptions
+from headwater.persistence.store import Store, StoreOptions, open_store
 from headwater.producer.catalogs.catalogs import Catalogs
 from headwater.producer.commits.operations import Put, Rename
 from headwater.producer.content.content_types import IcebergTable
@@ -29,6 +29,9 @@ from headwater.streaming.files.tasks.forgetting import NamedTask, named_task
 from headwater.streaming.files.tasks.task_purge import TaskReport
 from headwater.streaming.files.watch.follow import FileFollower
 from headwater.streaming.files.watch.verify_files import verify_files
+from headwater.streaming.reachability.retained_identifiers import Identifiers
+from headwater.streaming.transfer.exporting import export_realm
+from headwater.streaming.transfer.importing import ImportOptions, import_realm
 from tests.e2e.files.test_purge_waits_for_readers import HOLDERS
 from tests.support.faults.faulty_backend import FaultyBackend
 from tests.support.faults.manual_clock import ManualClock
@@ -265,6 +268,19 @@ def test_nothing_brings_the_table_back(tmp_path: Path, way: Callable[[SweptLake]
         assert refused and references_of(lake).resolve("dev").commit_id == before
         assert task_of(lake, id).state is TaskState.DONE and is_whole(lake)
         references_of(lake).assign("dev", "main", meta=META)
+
+
+def test_a_copy_of_the_realm_knows_it_too(tmp_path: Path) -> None:
+    with swept_lake(tmp_path) as lake:
+        kept = lake.table("kept").metadata_location
+        lake.put("kept", kept)
+        id, _ = dropped(lake)
+        forget(lake, id)
+        export_realm(lake.store, "first", tmp_path / "first.hwx", Identifiers())
+        with open_store(f"memory://{tmp_path.name}", create=True) as copied:
+            realm = import_realm(copied, tmp_path / "first.hwx", "copy", Identifiers(), ImportOptions()).instance
+            report = verify_files(copied, realm, lake.operations, lambda _what, _count: None)
+            assert report.holds and report.forgotten == 3 and report.contents == 1
 
 
 def test_a_later_table_with_the_same_content_id_keeps_its_files(tmp_path: Path) -> None:

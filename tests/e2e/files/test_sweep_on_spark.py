@@ -13,7 +13,9 @@ from headwater.schemas.errors import FilterOverflow, InvalidInput, MaintenanceSu
 from headwater.streaming.files.spark.spark_marks import SparkFileExecutor
 from headwater.streaming.files.spark.worker_files import WorkerFiles
 from headwater.streaming.files.sweep.file_sweep import FILES_LEASE
+from headwater.streaming.files.tasks.forgetting import NamedTask
 from headwater.streaming.retained import retained_filter
+from tests.support.fixtures.purged_lake import drop_with_purge, purge_tasks
 from tests.support.fixtures.swept_lake import SweptLake, swept_lake
 
 if TYPE_CHECKING:
@@ -124,3 +126,15 @@ def test_a_store_that_workers_cannot_reach_is_refused(tmp_path: Path) -> None:
 def test_credentials_are_not_shown_where_workers_settings_are_printed() -> None:
     files = WorkerFiles(store_url="postgresql://ada:secret@db/lake", options={"s3.secret-access-key": "secret"})
     assert "secret" not in f"{files} {files!r}"
+
+
+def test_workers_leave_out_a_table_whose_history_was_given_up(lake: SweptLake, spark: SparkSession) -> None:
+    location = lake.table("forgotten").metadata_location
+    lake.put("forgotten", location)
+    id = drop_with_purge(lake, "forgotten", location)
+    lake.sweep()
+    purge_tasks(lake, forget=NamedTask(realm=lake.realm, id=id, author="ops"))
+    before, going = lake.files(), orphans(lake)
+    assert not any("/forgotten/" in one for one in before)
+    [report] = lake.sweep(executor=executor_of(spark, lake)).roots
+    assert not report.refusal and not report.damage and lake.files() == before - going
