@@ -37,14 +37,14 @@ server = subprocess.Popen(
     stderr=subprocess.DEVNULL,
 )
 atexit.register(server.kill)
-for _ in range(300):
+for _ in range(1_500):
     try:
         urllib.request.urlopen(f"{base}/readyz", timeout=2)
         break
     except Exception:
         time.sleep(0.2)
 else:
-    print("the server is not ready after a minute")
+    print("the server is not ready after five minutes")
     sys.exit(2)
 
 
