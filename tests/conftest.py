@@ -21,6 +21,7 @@ from tests.support.servers.servers import (
     fetch_jars_meanwhile,
     shared_server_url,
 )
+from tests.support.servers.trust import share_trust
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +35,7 @@ hypothesis.settings.load_profile("soak" if os.environ.get("HEADWATER_SOAK") else
 
 def pytest_configure(config: pytest.Config) -> None:
     begin_run()
+    share_trust()
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(RunTimes())
         config.pluginmanager.register(ToldLines())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -83,13 +84,19 @@ def check_server_url(url: str) -> str:
     return url.rstrip("/")
 
 
-def trust(ca: str) -> ssl.SSLContext | bool:
+def trust(ca: str) -> ssl.SSLContext:
     """The certificates of a PEM file; without one, the system's and those of SSL_CERT_FILE."""
     if not ca:
-        return True
+        return _usual_trust()
     try:
         return ssl.create_default_context(cafile=str(Path(ca)))
     except (OSError, ssl.SSLError) as error:
         raise InvalidInput(
             f"{ca} holds no certificates: {error}.", field="ca", remedy="Name a PEM file with the certificates to trust."
         ) from error
+
+
+@cache
+def _usual_trust() -> ssl.SSLContext:
+    """Once for a process: it takes 25 ms of CPU, which every client would take again."""
+    return httpx.create_ssl_context()

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import httpx
 
 from headwater.consumers.clients.client_credentials import ClientCredentials
+from headwater.consumers.clients.connection import trust
 
 SERVER = "http://lake.test"
 STREAM = f"{SERVER}/feed/v1/default/stream"
@@ -52,3 +53,7 @@ def test_a_stream_on_an_event_loop_begins_before_it_ends() -> None:
             return await anext(response.aiter_bytes())
 
     assert asyncio.run(read()) == b"event\n\n"
+
+
+def test_connections_without_certificates_of_their_own_load_the_systems_once() -> None:
+    assert trust("") is trust("")
