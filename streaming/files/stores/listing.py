@@ -11,7 +11,9 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from headwater.schemas.errors import Unsupported
@@ -22,6 +24,7 @@ SHALLOW_MAX = 10_000
 GROWTH_MAX = 16
 """How many times more folders than are wanted a split may make: a folder with many small ones in it stays whole, because each
 of them costs a request."""
+SPLIT_THREADS = 8
 PAGES_PER_THREAD = 2
 """Pages that wait to be taken."""
 _STOP_SECONDS = 0.1
@@ -50,14 +53,15 @@ def pages_of(store: Listable, share: Share) -> Iterator[list[FoundFile]]:
         yield list(store.files(share.prefix))
 
 
-def split(store: Listable, root: str, wanted: int) -> list[Share]:
+def split(store: Listable, root: str, wanted: int, threads: int = SPLIT_THREADS) -> list[Share]:
     """Shares that together hold all files below a folder, each once: as many as wanted, if it has that many folders."""
     whole, shallow, level = list[str](), list[str](), [root]
     while level and len(whole) + len(level) < wanted and len(shallow) < SHALLOW_MAX:
         level, parents = [], level
-        for number, prefix in enumerate(parents):
+        with ThreadPoolExecutor(threads, thread_name_prefix="split") as pool:
+            found = list(pool.map(partial(_folders_in, store), parents))
+        for number, (prefix, inner) in enumerate(zip(parents, found, strict=True)):
             others = len(whole) + len(level) + len(parents) - number - 1
-            inner = _folders_in(store, prefix)
             if not inner or others + len(inner) > wanted * GROWTH_MAX:
                 whole.append(prefix)
             else:
@@ -82,8 +86,8 @@ def _is_divisible(store: Listable, prefix: str) -> bool:
     """Whether it has more than a page, and not of its own files alone: to name the folders in a folder, a storage lists all
     files in it."""
     pages = store.list(prefix)
-    first, second = next(pages, None), next(pages, None)
-    return first is not None and second is not None and any("/" in file.location[len(prefix) :] for file in first)
+    has_folders = any("/" in file.location[len(prefix) :] for file in next(pages, ()))
+    return has_folders and next(pages, None) is not None
 
 
 def list_in_parallel(store: Listable, root: str, *, shares: int, threads: int) -> Iterator[list[FoundFile]]:
@@ -91,7 +95,7 @@ def list_in_parallel(store: Listable, root: str, *, shares: int, threads: int) -
     if threads <= 1 or shares <= 1:
         yield from store.list(root)
         return
-    found = split(store, root, shares)
+    found = split(store, root, shares, threads)
     if len(found) == 1:
         yield from pages_of(store, found[0])
         return

@@ -33,12 +33,14 @@ class Tree:
         """A folder whose listing fails after its first page."""
         self.fired = False
         self.listed: Counter[str] = Counter()
+        self.pages: Counter[str] = Counter()
         self.threads: set[str] = set()
 
     def list(self, prefix: str) -> Iterator[list[FoundFile]]:
         self.listed[prefix] += 1
         inside = iter([FoundFile(ROOT + key, 1, 1) for key in self.keys if (ROOT + key).startswith(prefix)])
         while page := list(islice(inside, 2)):
+            self.pages[prefix] += 1
             self.threads.add(threading.current_thread().name)
             yield page
             if self.fault and prefix == ROOT + self.fault and threading.current_thread().name.startswith("list-"):
@@ -85,6 +87,13 @@ def test_folders_are_split_until_there_are_enough_and_none_is_split_for_nothing(
     assert split(Tree(["a/1", "b/1"]), ROOT, 64) == [Share(ROOT, True)], "one page"
     many = Tree([f"{number:03}/1" for number in range(2 * GROWTH_MAX + 1)])
     assert split(many, ROOT, 2) == [Share(ROOT, True)], "each folder would cost a request"
+
+
+def test_folders_of_files_alone_are_looked_at_together_and_for_one_page() -> None:
+    tree = Tree([f"{folder}/{number}" for folder in range(20) for number in range(9)])
+    assert len(split(tree, ROOT, 64)) == 21
+    assert tree.pages == {ROOT: 2} | {f"{ROOT}{folder}/": 1 for folder in range(20)}
+    assert any(name.startswith("split") for name in tree.threads) and not alive()
 
 
 def test_several_threads_list_and_each_folder_is_listed_once() -> None:
