@@ -13,7 +13,7 @@ from headwater.schemas.errors import KafkaUnavailable, NotFound
 from headwater.wiring.kafka_client import KafkaClient
 
 if TYPE_CHECKING:
-    from headwater.streaming.spark_jobs.topic_query import TopicBounds
+    from headwater.streaming.spark_jobs.topic_bookmarks import TopicBounds
 
 ANSWER_SECONDS = 10.0
 
@@ -38,7 +38,7 @@ def missing_error(client: KafkaClient, topic: str) -> NotFound:
 
 def topic_bounds(client: KafkaClient, topics: Collection[str]) -> dict[str, dict[str, TopicBounds]]:
     """Topic → partition → its first offset and the next one, which lies before open transactions."""
-    from headwater.streaming.spark_jobs.topic_query import TopicBounds
+    from headwater.streaming.spark_jobs.topic_bookmarks import TopicBounds
 
     admin = _admin(client)
     try:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-import secrets
 import shutil
 import tempfile
 import threading
@@ -26,19 +25,17 @@ import msgspec
 from pyspark.sql import functions as sql
 
 from headwater.streaming.retained.retained_batch import BATCH_COLUMNS
-from headwater.streaming.retained.retained_store import RetainedStore
 from headwater.streaming.retained.set_increment import NewChange, change_of_row
 from headwater.streaming.sources.change_rows import Row
 from headwater.streaming.sources.kafka_changes import KafkaOptions, TopicReaders, decoded_topics, stream_topics
 from headwater.streaming.spark.spark_errors import typed_error
+from headwater.streaming.spark_jobs.topic_bookmarks import Offsets, TopicBounds, is_within, read_bookmark, write_bookmark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 HERE_RECORDS_MAX = 10_000
-WARM_UP_SECONDS_MAX = 60
-BOOKMARK = "kafka-offsets.json"
 CHECKPOINTS = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -47,15 +44,7 @@ CHECKPOINTS = {
 """Spark's default starts programs (chmod, stat) for each file that it writes on a local disk, which took half of a small
 batch's time. Our checkpoint is not needed after the query, so it need not survive what the default guards against."""
 
-Offsets = dict[str, dict[str, int]]
-"""Topic → partition → the next offset, as Spark writes them."""
-
 _log = logging.getLogger(__name__)
-
-
-class TopicBounds(NamedTuple):
-    begin: int
-    end: int
 
 
 class TopicRealm(NamedTuple):
@@ -117,7 +106,7 @@ class TopicQuery:
         """Held while a query begins or ends."""
         self._run = _Run({}, {}, Path())
         self._query: StreamingQuery | None = None
-        self._is_warm = False
+        self._warming: threading.Thread | None = None
         self._unsettled: dict[str, Offsets] = {}
         """The offsets up to which lost realms have been read: their logs hold all that was published until then."""
 
@@ -128,7 +117,12 @@ class TopicQuery:
             if is_running and self._run.realms == realms:
                 return
             self._end()
-            if realms:
+            if not realms:
+                return
+            if self._is_warming(realms):
+                for instance in realms:
+                    self._sink.lose(instance, "Spark is still loading what its first batch needs")
+            else:
                 self._begin(realms)
 
     def read_once(self, realms: Mapping[str, TopicRealm]) -> None:
@@ -157,6 +151,9 @@ class TopicQuery:
     def stop(self) -> None:
         with self._lock:
             self._end()
+        with contextlib.suppress(Exception):  # a JVM that is gone has stopped it already
+            for loading in self._spark.streams.active:
+                loading.stop()
 
     # ── the query ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -174,32 +171,33 @@ class TopicQuery:
         writer = records.writeStream.foreachBatch(functools.partial(self._on_batch, run))
         writer = writer.option("checkpointLocation", f"file://{run.checkpoint}")
         every = f"{max(0, round(self._every_seconds * 1_000))} milliseconds"
-        if not once:
-            self._warm_up(options, topics, there)
         self._query = (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=every)).start()
 
-    def _warm_up(self, options: KafkaOptions, topics: Sequence[str], there: Mapping[str, Mapping[str, TopicBounds]]) -> None:
-        """Reads the last records once, for nothing: Spark loads and compiles for seconds at its first batch, which would be
-        the lag of the first commit after a start."""
-        if self._is_warm:
-            return
-        self._is_warm = True
-        last = {topic: {partition: max(at.begin, at.end - 1) for partition, at in there[topic].items()} for topic in topics}
-        records = stream_topics(self._spark, msgspec.structs.replace(options, starting=_offsets_text(last)), topics)
+    def _is_warming(self, realms: Mapping[str, TopicRealm]) -> bool:
+        """Spark loads and compiles for seconds at its first batch, up to a minute on a busy machine. It reads the last records
+        for nothing meanwhile, and realms continue from their logs."""
+        if self._warming is None:
+            topics = [topic for realm in realms.values() for topic in realm.topics]
+            there = self._bounds(topics)
+            last = {topic: {partition: max(at.begin, at.end - 1) for partition, at in there[topic].items()} for topic in topics}
+            options = msgspec.structs.replace(next(iter(realms.values())).options, starting=_offsets_text(last))
+            self._warming = threading.Thread(target=self._warm_up, args=(options, topics), name="topics-warm-up", daemon=True)
+            self._warming.start()
+        return self._warming.is_alive()
+
+    def _warm_up(self, options: KafkaOptions, topics: Sequence[str]) -> None:
         with tempfile.TemporaryDirectory(prefix="headwater-topics-", ignore_cleanup_errors=True) as checkpoint:
-            writer = records.writeStream.foreachBatch(_read_for_nothing)
-            query = writer.option("checkpointLocation", f"file://{checkpoint}").trigger(availableNow=True).start()
             try:
-                query.awaitTermination(WARM_UP_SECONDS_MAX)
+                writer = stream_topics(self._spark, options, topics).writeStream.foreachBatch(_read_for_nothing)
+                query = writer.option("checkpointLocation", f"file://{checkpoint}").trigger(availableNow=True).start()
+                query.awaitTermination()
             except Exception as error:
                 _log.info("the first batch will take longer: %s", typed_error(error))
-            finally:
-                query.stop()
 
     def _start_of(self, instance: str, realm: TopicRealm, there: Mapping[str, Mapping[str, TopicBounds]]) -> Offsets:
         ours = {topic: there[topic] for topic in realm.topics}
         mark = read_bookmark(self._folder, instance)
-        if mark is not None and _is_within(mark, ours):
+        if mark is not None and is_within(mark, ours):
             return mark
         # ⚠ Read before the log is: what was published until then is in the log, and so in the set afterwards.
         ends = {topic: {partition: at.end for partition, at in found.items()} for topic, found in ours.items()}
@@ -299,29 +297,3 @@ def planned_offsets(checkpoint: Path, batch_id: int) -> Offsets:
     """Where a batch ends, as Spark recorded it before the batch began."""
     written = (checkpoint / "offsets" / str(batch_id)).read_text().splitlines()[-1]
     return msgspec.json.decode(written, type=Offsets)
-
-
-# ── bookmarks ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def read_bookmark(folder: str, instance: str) -> Offsets | None:
-    """None if there is none, or it cannot be read."""
-    try:
-        return msgspec.json.decode((RetainedStore(folder, instance).folder / BOOKMARK).read_bytes(), type=Offsets)
-    except (OSError, msgspec.MsgspecError):
-        return None
-
-
-def write_bookmark(folder: str, instance: str, offsets: Offsets) -> None:
-    file = RetainedStore(folder, instance).folder / BOOKMARK
-    unfinished = file.with_name(f"{BOOKMARK}.{secrets.token_hex(4)}")
-    with contextlib.suppress(OSError):  # the realm is purged, or its folder full: then it is read from the log
-        unfinished.write_bytes(msgspec.json.encode(offsets))
-        unfinished.replace(file)
-
-
-def _is_within(mark: Offsets, there: Mapping[str, Mapping[str, TopicBounds]]) -> bool:
-    """⚠ Covers every partition, and no other: records of a partition that is not in it would be skipped."""
-    if mark.keys() != there.keys() or any(mark[topic].keys() != there[topic].keys() for topic in mark):
-        return False
-    return all(at.begin <= mark[topic][partition] <= at.end for topic, of in there.items() for partition, at in of.items())

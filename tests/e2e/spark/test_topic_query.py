@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +26,7 @@ from headwater.streaming.stream.realm_updates import RealmUpdates
 from headwater.streaming.sweep.verify import verify_realm
 from headwater.wiring.kafka_client import kafka_client
 from headwater.wiring.published_topics import topic_bounds
-from tests.support.fixtures.publisher_runs import new_lake, options, publish_rest, put, wait_until
+from tests.support.fixtures.publisher_runs import new_lake, options, publish_rest, put
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,23 +136,40 @@ def test_one_query_feeds_many_realms_and_one_that_cannot_be_read_stops_no_other(
         topics.check()
 
 
-def test_the_query_is_tried_out_on_old_records_before_it_is_waited_for(
+def test_realms_continue_from_their_logs_while_spark_loads_what_its_first_batch_needs(
     spark: SparkSession, kafka_bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tried: list[int] = []
-    monkeypatch.setattr(topic_query, "_read_for_nothing", lambda batch, _: tried.append(batch.count()))
+    loading, loaded = threading.Event(), threading.Event()
+
+    def read_for_nothing(*_: object) -> None:
+        loading.set()
+        loaded.wait(300)
+
+    monkeypatch.setattr(topic_query, "_read_for_nothing", read_for_nothing)
     with headwater.open(f"sqlite:///{tmp_path}/lake.db", create=True) as engine:
         topics = Topics(spark, tmp_path, kafka_bootstrap, engine)
-        topics.commit(3, 3, 3)
-        topics.query.follow(topics.realms())
-        try:
-            assert len(tried) == 1 and topics.handed == {name: ["lost"] for name in NAMES}, "no realm was given anything"
-            assert topics.turn() == dict.fromkeys(NAMES, ("log", 0))
-            topics.commit(1, 0, 2)
-            wait_until(
-                lambda: topics.handed.keys() == set(NAMES) and topics.turn() == dict.fromkeys(NAMES, ("kafka", 0)), "read"
-            )
+
+        def round_with_news() -> None:
+            topics.commit(1, 1, 1)
             topics.query.follow(topics.realms())
-            assert len(tried) == 1
+
+        try:
+            for _ in range(2):
+                round_with_news()
+                assert topics.turn() == dict.fromkeys(NAMES, ("log", 0))
+            assert loading.wait(300), "Spark has loaded nothing"
+            round_with_news()
+            assert topics.turn() == dict.fromkeys(NAMES, ("log", 0))
+            assert topics.handed == {name: ["lost"] * 3 for name in NAMES}
+            loaded.set()
+            deadline = time.monotonic() + 300
+            while not any(what.isdigit() for what in topics.handed["a"]):
+                assert time.monotonic() < deadline, topics.handed
+                round_with_news()
+                topics.turn()
         finally:
+            loaded.set()
             topics.query.stop()
+        topics.read()
+        topics.turn()
+        topics.check()
