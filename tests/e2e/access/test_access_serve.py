@@ -48,7 +48,7 @@ def lake(tmp_path: Path) -> Iterator[tuple[Store, InitializedRealm]]:
 
 def _token(server: FeedServer, credentials: InitializedRealm | Credentials) -> str:
     form = {"grant_type": "client_credentials", "client_id": credentials.client_id, "client_secret": credentials.client_secret}
-    answer = httpx.post(f"{server.url}/manage/v1/default/oauth/tokens", data=form, verify=server.verify)
+    answer = httpx.post(f"{server.url}/manage/v1/default/oauth/tokens", data=form, verify=server.verify, timeout=30)
     assert answer.status_code == 200, answer.text
     token: str = answer.json()["access_token"]
     return token
@@ -72,7 +72,7 @@ def _reader(store: Store, right: Right, *path: str) -> Credentials:
 
 def _commit(server: FeedServer, token: str, *key: str) -> None:
     body = {"catalog": "lake", "operations": [{"op": "put", "key": list(key), "type": "NAMESPACE", "content": {}}]}
-    answer = httpx.post(f"{server.feed}/commit", json=body, headers=_bearer(token), verify=server.verify)
+    answer = httpx.post(f"{server.feed}/commit", json=body, headers=_bearer(token), verify=server.verify, timeout=30)
     assert answer.status_code == 200, answer.text
 
 
@@ -99,19 +99,19 @@ def test_a_stream_ends_when_another_process_revokes_its_right_or_voids_its_token
     with feed_server(f"sqlite:///{tmp_path}/lake.db", dev=False) as server:
         token, reader = _token(server, root), _token(server, credentials)
         _commit(server, token, "seen")
-        page = httpx.get(f"{server.feed}/changes?pointer={MAIN}", headers=_bearer(reader)).json()
+        page = httpx.get(f"{server.feed}/changes?pointer={MAIN}", headers=_bearer(reader), timeout=30).json()
         assert page["changes"][-1]["operations"][0]["key"] == ["seen"]
         problem = _ends(server, reader, lambda: catalog_grants(kernel, 1).revoke("readers", Right.FEED_READ, meta=META))
         assert problem["code"] == "POINTER_NOT_FOUND"
-        assert httpx.get(f"{server.feed}/changes?pointer={MAIN}", headers=_bearer(reader)).status_code == 404
+        assert httpx.get(f"{server.feed}/changes?pointer={MAIN}", headers=_bearer(reader), timeout=30).status_code == 404
         catalog_grants(kernel, 1).grant("readers", Right.FEED_READ, meta=META)
         deadline = time.monotonic() + 10
-        while httpx.get(f"{server.feed}/changes?pointer={MAIN}", headers=_bearer(reader)).status_code != 200:
+        while httpx.get(f"{server.feed}/changes?pointer={MAIN}", headers=_bearer(reader), timeout=30).status_code != 200:
             assert time.monotonic() < deadline, "what was granted again is not served"
             time.sleep(0.05)
         problem = _ends(server, reader, lambda: Principals(kernel).rotate_secret("reader", meta=META))
         assert problem["code"] == "NOT_AUTHENTICATED"
-        assert httpx.get(f"{server.feed}/pointers", headers=_bearer(reader)).status_code == 401
+        assert httpx.get(f"{server.feed}/pointers", headers=_bearer(reader), timeout=30).status_code == 401
 
 
 def test_pyiceberg_signs_in_with_id_and_secret_and_uses_its_rights(
@@ -144,7 +144,7 @@ def test_pyiceberg_signs_in_with_id_and_secret_and_uses_its_rights(
             catalog(f"{credentials.client_id}:wrong")
         with pytest.raises(UnauthorizedError):
             RestCatalog("lake", uri=f"{server.url}/iceberg", warehouse="lake")
-        page = httpx.get(f"{server.feed}/changes?pointer={MAIN}", headers=_bearer(_token(server, root))).json()
+        page = httpx.get(f"{server.feed}/changes?pointer={MAIN}", headers=_bearer(_token(server, root)), timeout=30).json()
         assert [change["author"] for change in page["changes"][-3:]] == ["root", "root", "reader"]
         assert _audited(server, _token(server, root)).returncode == 0
         partial = _audited(server, _token(server, credentials))
@@ -210,7 +210,7 @@ def test_over_tls_tokens_are_issued_and_accepted_and_plain_text_is_not_served(
     arguments = ("--tls-certificate", certificate, "--tls-key", key)
     with feed_server(f"sqlite:///{tmp_path}/lake.db", *arguments, dev=False, certificate=certificate) as server:
         token = _token(server, root)
-        answer = httpx.get(f"{server.feed}/pointers", headers=_bearer(token), verify=server.verify)
+        answer = httpx.get(f"{server.feed}/pointers", headers=_bearer(token), verify=server.verify, timeout=30)
         assert answer.status_code == 200 and answer.json()["pointers"]
         with pytest.raises(httpx.TransportError):
             httpx.get(f"http://127.0.0.1:{server.port}/readyz", timeout=5)

@@ -62,9 +62,11 @@ def code_of(tables: Any, *path: str, **more: Any) -> grpc.StatusCode:
 
 def commits(server: FeedServer, connector: str) -> list[str]:
     pointer = next(
-        one["name"] for one in httpx.get(f"{server.feed}/pointers").json()["pointers"] if one["name"] == "cat/2/heads/main"
+        one["name"]
+        for one in httpx.get(f"{server.feed}/pointers", timeout=30).json()["pointers"]
+        if one["name"] == "cat/2/heads/main"
     )
-    changes = httpx.get(f"{server.feed}/changes", params={"pointer": pointer}).json()["changes"]
+    changes = httpx.get(f"{server.feed}/changes", params={"pointer": pointer}, timeout=30).json()["changes"]
     return [one["message"] for one in changes if one["author"] == f"connector:{connector}"]
 
 

@@ -20,7 +20,7 @@ WRITERS = 4
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FeedServer]:
     folder: Path = tmp_path_factory.mktemp("workers")
     with feed_server(f"sqlite:///{folder}/lake.db", "--workers", "2") as started:
-        httpx.post(namespaces(started), json={"namespace": ["db"]}).raise_for_status()
+        httpx.post(namespaces(started), json={"namespace": ["db"]}, timeout=30).raise_for_status()
         yield started
 
 
@@ -36,11 +36,11 @@ def set_number(url: str, number: int) -> httpx.Response:
 
 def test_a_commit_is_found_through_every_worker(server: FeedServer) -> None:
     table = f"{namespaces(server)}/db/tables/seen"
-    httpx.post(f"{namespaces(server)}/db/tables", json=table_body("seen")).raise_for_status()
+    httpx.post(f"{namespaces(server)}/db/tables", json=table_body("seen"), timeout=30).raise_for_status()
     for number in range(ROUNDS):
         set_number(table, number).raise_for_status()
         for _ in range(3):
-            assert httpx.get(table).json()["metadata"]["properties"]["number"] == str(number)
+            assert httpx.get(table, timeout=30).json()["metadata"]["properties"]["number"] == str(number)
     assert len({line["worker"] for line in server.log if line["message"] == "serving"}) == 2
 
 
@@ -58,7 +58,7 @@ def test_commits_to_different_tables_never_conflict(server: FeedServer) -> None:
 def test_commits_to_one_table_through_several_workers_are_all_kept(server: FeedServer) -> None:
     """Nothing that they require contradicts another: whoever loses a race is judged again, and not refused."""
     table = f"{namespaces(server)}/db/tables/shared"
-    httpx.post(f"{namespaces(server)}/db/tables", json=table_body("shared")).raise_for_status()
+    httpx.post(f"{namespaces(server)}/db/tables", json=table_body("shared"), timeout=30).raise_for_status()
 
     def write(writer: int) -> list[int]:
         answers = []
@@ -70,6 +70,6 @@ def test_commits_to_one_table_through_several_workers_are_all_kept(server: FeedS
     with ThreadPoolExecutor(WRITERS) as threads:
         answers = list(threads.map(write, range(WRITERS)))
     assert answers == [[200] * ROUNDS] * WRITERS
-    metadata = httpx.get(table).json()["metadata"]
+    metadata = httpx.get(table, timeout=30).json()["metadata"]
     wanted = {f"{writer}.{number}" for writer in range(WRITERS) for number in range(ROUNDS)}
     assert set(metadata["properties"]) - {"gc.enabled"} == wanted

@@ -134,7 +134,7 @@ def test_rights_come_by_roles_end_with_them_and_denials_are_listed(root: httpx.C
         refused(bob.post("/default/catalogs/lake/namespaces", json={"path": ["bob", "two"]}), 403, "NOT_PERMITTED")
     denied = [(one["principal"], one["right"]) for one in ok(root.get("/default/denials"))["denials"]]
     assert ("bob", "namespace.create") in denied and ("bob", "access.manage") in denied
-    assert httpx.get(f"{managed.server.url}/manage/v1/default/catalogs").status_code == 401
+    assert httpx.get(f"{managed.server.url}/manage/v1/default/catalogs", timeout=30).status_code == 401
 
 
 def test_realms_are_the_system_administrators(root: httpx.Client, managed: Managed) -> None:
@@ -180,7 +180,7 @@ def test_usage_is_measured_and_returned(root: httpx.Client, managed: Managed) ->
     usage = ok(root.get("/default/usage"))
     assert usage["measured"] and usage["rows"] == sum(one["rows"] for one in usage["types"]) > 0
     assert {"objects", "pointers", "names"} <= {one["table"] for one in usage["types"]}
-    metrics = httpx.get(f"{managed.server.url}/metrics").text
+    metrics = httpx.get(f"{managed.server.url}/metrics", timeout=30).text
     assert 'headwater_storage_rows{realm="default",table="objects",type="entry"}' in metrics
 
 
