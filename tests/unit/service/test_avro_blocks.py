@@ -105,8 +105,9 @@ def test_a_path_that_claims_to_be_longer_than_its_block_is_no_window_into_the_pr
     honest, claimed = _long(len(last)), _long(8_000)
     assert len(honest) == len(claimed) and path.read_bytes().count(honest + last) == 1
     path.write_bytes(path.read_bytes().replace(honest + last, claimed + last))
-    with pytest.raises(MalformedMetadata):
+    with pytest.raises(MalformedMetadata) as refused:
         ManifestReader(Warehouse(tmp_path.as_uri()), LocalFiles()).entries(manifest)
+    assert isinstance(refused.value.__cause__, EOFError), "for its length, and not for what was found behind the block"
 
 
 @pytest.mark.parametrize(
