@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import struct
 from collections.abc import Iterator
 from datetime import date, timedelta
+from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.support.fixtures.feed_branch import FeedBranch
 from tests.support.fixtures.iceberg_lake import IcebergLake
+from tests.support.fixtures.planned_scans import ScannedTable, metrics_json, planned_here
+from tests.support.fixtures.random_tables import RandomTable, table_json
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,10 +26,8 @@ DAY = date(2026, 1, 1)
 DAYS, REGIONS, IDS_MAX = 3, ("a", "b"), 60
 ID, REGION, AT = 1, 2, 3
 EXAMPLES = 40 if os.environ.get("HEADWATER_SOAK") else 3
+TABLES, FILTERS_EACH = (100, 40) if os.environ.get("HEADWATER_SOAK") else (2, 15)
 SIZE_BYTES = 1_000
-Planned = frozenset[tuple[str, frozenset[tuple[str, int | None]]]]
-"""Of each data file its path, and path and offset of its delete files."""
-
 FILTERS: list[dict[str, Any] | None] = [
     None,
     {"type": "eq", "term": "id", "value": 15},
@@ -69,14 +69,9 @@ FIRST = [Step("append", 0, 0, 0, True), Step("append", 1, 1, 30, True)]
 """What every table begins with."""
 
 
-class JavaTable:
-    """A table of Iceberg's own library, in Spark's JVM; its data files are only written of, for plans read no data."""
-
+class JavaTable(ScannedTable):
     def __init__(self, spark: SparkSession, name: str) -> None:
-        self._jvm: Any = spark._jvm
-        self._table = self._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
-        self._json = self._jvm.org.apache.iceberg.shaded.com.fasterxml.jackson.databind.ObjectMapper()
-        self._numbers = itertools.count()
+        super().__init__(spark, name)
         self._data: dict[str, Any] = {}
         self._with_vector: set[str] = set()
         self.format: int = self._table.operations().current().formatVersion()
@@ -99,25 +94,6 @@ class JavaTable:
             case "equality" | "global-equality":
                 self._commit(self._table.newRowDelta().addDeletes(self._delete(step)))
 
-    def snapshots(self) -> list[int]:
-        return [one.snapshotId() for one in self._table.snapshots()]
-
-    def planned(self, filter: dict[str, Any] | None, snapshot_id: int) -> Planned:
-        scan = self._table.newBatchScan().useSnapshot(snapshot_id)
-        if filter is not None:
-            scan = scan.filter(self._jvm.org.apache.iceberg.expressions.ExpressionParser.fromJson(json.dumps(filter)))
-        found = set()
-        tasks = scan.planFiles().iterator()
-        while tasks.hasNext():
-            task = tasks.next()
-            deletes = frozenset((one.location(), one.contentOffset()) for one in task.deletes())
-            found.add((task.file().location(), deletes))
-        return frozenset(found)
-
-    def _commit(self, change: Any) -> None:
-        change.commit()
-        self._table.refresh()
-
     def _evolve(self) -> None:
         """To partitions by region, and from then on to none."""
         update = self._table.updateSpec()
@@ -137,7 +113,7 @@ class JavaTable:
         ids = [ID] if step.first_id % 2 else [REGION]
         described = self._described(step, "equality-deletes", "parquet", set(ids) if step.has_bounds else set())
         if step.kind == "global-equality":
-            unpartitioned = [id for id, spec in self._specs().items() if spec.isUnpartitioned()]
+            unpartitioned = [id for id, spec in self._table.specs().items() if spec.isUnpartitioned()]
             if unpartitioned:
                 described |= {"spec-id": unpartitioned[0], "partition": []}
         return self._made({**described, "equality-ids": ids})
@@ -163,12 +139,12 @@ class JavaTable:
         start = ((DAY - date(1970, 1, 1)).days + step.day) * 86_400_000_000
         lower = {ID: step.first_id, REGION: REGIONS[step.region].encode(), AT: start + 3_600_000_000}
         upper = {ID: step.first_id + 9, REGION: REGIONS[step.region].encode(), AT: start + 7_200_000_000}
-        metrics = {
-            "value-counts": _map(dict.fromkeys(sorted(bounded), 10)),
-            "null-value-counts": _map(dict.fromkeys(sorted(bounded), 0)),
-            "lower-bounds": _map({id: _binary(lower[id]) for id in sorted(bounded)}),
-            "upper-bounds": _map({id: _binary(upper[id]) for id in sorted(bounded)}),
-        }
+        metrics = metrics_json(
+            dict.fromkeys(sorted(bounded), 10),
+            dict.fromkeys(sorted(bounded), 0),
+            {id: _binary(lower[id]) for id in sorted(bounded)},
+            {id: _binary(upper[id]) for id in sorted(bounded)},
+        )
         return {
             "spec-id": spec.specId(),
             "content": content,
@@ -179,34 +155,9 @@ class JavaTable:
             "record-count": 10,
         } | (metrics if bounded else {})
 
-    def _specs(self) -> Any:
-        return self._table.specs()
-
-    def _made(self, described: dict[str, Any]) -> Any:
-        return self._jvm.org.apache.iceberg.ContentFileParser.fromJson(
-            self._json.readTree(json.dumps(described)), self._specs()
-        )
-
-
-def _map(values: dict[int, Any]) -> dict[str, list[Any]]:
-    return {"keys": list(values), "values": list(values.values())}
-
 
 def _binary(value: int | bytes) -> str:
     return (value if isinstance(value, bytes) else struct.pack("<q", value)).hex().upper()
-
-
-def planned_here(lake: IcebergLake, name: str, filter: dict[str, Any] | None, snapshot_id: int) -> Planned:
-    body = {"snapshot-id": snapshot_id} | ({} if filter is None else {"filter": filter})
-    answer = lake.http.post(f"namespaces/db/tables/{name}/plan", json=body)
-    assert answer.status_code == 200, answer.text
-    plan = answer.json()
-    assert lake.http.delete(f"namespaces/db/tables/{name}/plan/{plan['plan-id']}").status_code == 204
-    deletes = [(one["file-path"], one.get("content-offset")) for one in plan.get("delete-files", [])]
-    return frozenset(
-        (task["data-file"]["file-path"], frozenset(deletes[at] for at in task.get("delete-file-references", [])))
-        for task in plan["file-scan-tasks"]
-    )
 
 
 @pytest.fixture
@@ -250,6 +201,39 @@ def test_a_planned_scan_lists_the_files_and_deletes_that_spark_lists(
 
     check()
     everything(spark, catalog, lake)
+
+
+def test_every_filter_on_every_type_and_transform_keeps_the_files_that_spark_keeps(
+    spark: SparkSession, catalog: str, lake: IcebergLake
+) -> None:
+    numbers = itertools.count()
+    pruned = 0
+
+    @settings(
+        max_examples=TABLES, deadline=None, database=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate]
+    )
+    @given(seed=st.integers(0, 2**32))
+    def check(seed: int) -> None:
+        nonlocal pruned
+        random, name = Random(seed), f"wide{next(numbers)}"
+        made = lake.http.post("namespaces/db/tables", json={"name": name, **table_json(random)})
+        assert made.status_code == 200, made.text
+        table = RandomTable(spark, f"{catalog}.db.{name}", random)
+        for _ in range(random.randint(5, 8)):
+            table.grow()
+        assume(table.snapshots())
+        newest = table.snapshots()[-1]
+        everything = len(table.planned(None, newest))
+        for _ in range(FILTERS_EACH):
+            case_sensitive = random.random() < 0.8
+            filter = table.filter(case_sensitive=case_sensitive)
+            there = table.planned(filter, newest, case_sensitive=case_sensitive)
+            pruned += everything > len(there)
+            here = planned_here(lake, name, filter, newest, case_sensitive=case_sensitive)
+            assert here == there, (filter, {"missing": there - here, "more": here - there})
+
+    check()
+    assert pruned > TABLES, "filters prune"
 
 
 def everything(spark: SparkSession, catalog: str, lake: IcebergLake) -> None:
