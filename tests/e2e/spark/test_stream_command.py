@@ -9,19 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 
 import headwater as library
-from headwater.embedded import Headwater
-from headwater.persistence.coordination.work_leases import WorkLeases
 from headwater.persistence.store import open_store
 from headwater.producer.publisher.assignment.generations import read_generation
-from headwater.streaming.runs.runs import LEASE_KEY, Runs, RunStatus
-from tests.support.fixtures.cli_runs import CliRun, headwater
-from tests.support.fixtures.maintained import Maintained
-from tests.support.fixtures.publisher_runs import instance_of, new_lake, options, publish_rest, publishing, put
-from tests.support.processes.stream_process import StreamProcess, streaming
-from tests.support.servers.spark_session import SMALL
+from headwater.streaming.runs.runs import Runs
+from tests.support.fixtures.publisher_runs import instance_of, options, publish_rest, publishing, put
+from tests.support.fixtures.restorable_stores import MovedSqliteStore
+from tests.support.fixtures.streamed_lakes import StreamedLake
+from tests.support.processes.stream_process import streaming
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,79 +27,15 @@ SYSTEM = "::system::"
 OFTEN = ("--kafka", "--every", "0.5", "--expire-every", "0.001", "--sweep-every", "0.001", "--purge-every", "0.001")
 
 
-class Lake:
-    """A store with a realm that is published, one that is not and has a history of last winter, and a set folder."""
-
-    def __init__(self, folder: Path, bootstrap: str) -> None:
-        self.url = f"sqlite:///{folder}/lake.db"
-        self.settings = {
-            "store": self.url,
-            "maintenance_dir": str(folder / "sets"),
-            "kafka_bootstrap": bootstrap,
-            "retention": "*=3n",
-        }
-        self.engine: Headwater = library.open(self.url, create=True)
-        self.lake = new_lake(self.engine)
-        self.commit(3)
-        instance = self.engine.ensure_realm("old").kernel.realm
-        self.store = open_store(self.url)
-        self.old = Maintained(self.store.backend, seed=5, realm=instance)
-        self.old.pointers = self.old.pointers[:3]  # an initialized realm has principals of its own
-        self.old.clock.micros = self.store.clock.now_micros() - 60 * 86_400 * 1_000_000
-        for _ in range(40):
-            self.old.step()
-
-    def commit(self, count: int, realm: str = "default") -> None:
-        branch = new_lake(self.engine, realm).branch()
-        for number in range(count):
-            branch.commit([put(f"t{number}", number)])
-
-    def run(self, *arguments: str) -> CliRun:
-        flags = [flag for name, value in (SMALL | self.settings).items() for flag in ("--set", f"{name}={value}")]
-        return headwater(*flags, *arguments)
-
-    def purged(self) -> int:
-        records = Runs(self.store.backend, self.store.clock).list()
-        return sum(record.totals().purged for record in records if record.operation == "sweep")
-
-    def supersede_the_killed_run(self) -> None:
-        """As its error says; else the next run waits until its lease has ended."""
-        runs = Runs(self.store.backend, self.store.clock)
-        seen = WorkLeases(self.store.backend, self.store.clock).look(LEASE_KEY)
-        if seen.is_held:
-            with runs.run("expire", supersede=seen.holder):
-                pass
-
-    def has_swept(self, stream: StreamProcess) -> bool:
-        """Whether a sweep of this process came to its end; one that found another run at work did not begin."""
-        records = Runs(self.store.backend, self.store.clock).list()
-        ended = (record for record in records if record.status is RunStatus.DONE and record.pid == stream.process.pid)
-        return any(record.operation == "sweep" for record in ended)
-
-    def head(self, realm: str) -> int:
-        row = self.store.backend.read_pointer(instance_of(self.engine, realm), "cat/1/heads/main")
-        assert row is not None
-        return row.seq
-
-    def is_known(self, stream: StreamProcess, realm: str, source: str, step: int = 0) -> bool:
-        """Whether the set of a realm has everything that is committed."""
-        shown = stream.realms()[realm]
-        return bool(shown["behind"] == 0 and shown["source"] == source and shown["step"] > step and not shown["failure"])
-
-    def close(self) -> None:
-        self.store.close()
-        self.engine.close()
-
-
 @pytest.fixture
-def lake(tmp_path: Path, kafka_bootstrap: str) -> Iterator[Lake]:
-    lake = Lake(tmp_path, kafka_bootstrap)
+def lake(tmp_path: Path, kafka_bootstrap: str) -> Iterator[StreamedLake]:
+    lake = StreamedLake(tmp_path, kafka_bootstrap)
     yield lake
     lake.close()
 
 
 @pytest.mark.timeout(900)
-def test_all_realms_are_kept_current_swept_and_resumed_after_kill_9(lake: Lake, spark: SparkSession) -> None:
+def test_all_realms_are_kept_current_swept_and_resumed_after_kill_9(lake: StreamedLake, spark: SparkSession) -> None:
     del spark  # what is checked at the end needs a session in this process
     given = options(lake.settings["kafka_bootstrap"])
     with publishing(lake.engine.store, given), streaming(*OFTEN, settings=lake.settings) as stream:
@@ -138,9 +71,74 @@ def test_all_realms_are_kept_current_swept_and_resumed_after_kill_9(lake: Lake, 
     assert verified.code == 0, verified.err
 
 
+@pytest.mark.timeout(1_200)
+def test_sets_survive_more_partitions_lost_topics_a_restore_and_a_realm_made_again(
+    lake: StreamedLake, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Under one running stream with its sweeps. In the end the sets are what a walk finds, and nothing was wrongly purged."""
+    del spark
+    backups = MovedSqliteStore(tmp_path)
+    admin = AdminClient({"bootstrap.servers": lake.settings["kafka_bootstrap"]})
+    given = options(lake.settings["kafka_bootstrap"])
+    with publishing(lake.engine.store, given), streaming(*OFTEN, settings=lake.settings) as stream:
+        stream.wait_for(lambda: lake.set_has_head(), "the first commits")
+        stream.wait_for(lambda: lake.is_known(stream, "default", "kafka"), "Kafka is read")
+
+        was = lake.generation()
+        more = NewPartitions(was.topics.commits.name, was.topics.commits.partitions + 3)
+        (grown,) = admin.create_partitions([more]).values()
+        grown.result(60)
+        stream.wait_for(lambda: lake.generation().number > was.number, "a generation with more partitions")
+        for number in range(5):
+            lake.lake.create_branch(f"b{number}").commit([put(f"of{number}", 1)])
+        lake.commit(3)
+        stream.wait_for(lambda: lake.set_has_head() and lake.is_known(stream, "default", "kafka"), "more partitions")
+
+        was = lake.generation()
+        for future in admin.delete_topics([was.topics.commits.name], operation_timeout=30).values():
+            future.result(60)
+        lake.commit(3)
+        stream.wait_for(lambda: lake.generation().begins > was.begins, "everything is published again")
+        stream.wait_for(lambda: lake.set_has_head() and lake.is_known(stream, "default", "kafka"), "a topic that was lost")
+
+        backups.back_up()
+        lake.commit(7)
+        stream.wait_for(lambda: lake.set_has_head(), "what will be lost")
+        lost = lake.head()
+        backups.restore()
+        lake.notice_the_restore()
+        lake.commit(2)
+        stream.wait_for(lambda: lake.head() < lost and lake.set_has_head(), "the set of the restored history")
+        lake.restart_publishing()
+        lake.commit(2)
+        stream.wait_for(lambda: lake.set_has_head(), "commits after the restore")
+
+        lake.commit(2, "again")
+        stream.wait_for(lambda: lake.set_has_head("again"), "a realm that will go")
+        first = lake.engine.ensure_realm("again").kernel.realm
+        lake.patiently(lambda: lake.engine.realms.deactivate("again"))
+        lake.patiently(lambda: lake.engine.realms.purge("again"))
+        stream.wait_for(lambda: str(lake.engine.realms.get("again").status) == "PURGED", "it is purged")
+        assert not (Path(lake.settings["maintenance_dir"]) / first).exists()
+        lake.patiently(lambda: lake.engine.realms.delete("again"))
+        lake.commit(2, "again")
+        assert lake.engine.ensure_realm("again").kernel.realm != first
+        stream.wait_for(lambda: lake.set_has_head("again"), "the realm that was made again")
+
+        swept = lake.sweeps(stream)
+        stream.wait_for(lambda: lake.sweeps(stream) > swept + 1, "two more sweeps")
+        assert lake.purged() > 20, "nothing could have been wrongly purged"
+        stream.wait_for(lambda: not any(one["failure"] for one in stream.realms().values()), "no realm fails")
+    lake.patiently(lake.old.check_states)
+    verified = lake.run("maintain", "check", "--stream")
+    assert verified.code == 0, verified.err
+    audited = lake.run("audit", "verify")
+    assert audited.code == 0, audited.err
+
+
 @pytest.mark.timeout(600)
 def test_once_does_everything_and_ends_with_what_failed(
-    lake: Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    lake: StreamedLake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(type(spark), "stop", lambda _: None)  # all tests share it
     done = lake.run("stream", "--once", "--json").json
@@ -163,10 +161,13 @@ def test_once_does_everything_and_ends_with_what_failed(
     assert "KAFKA_UNAVAILABLE" in lake.run("stream", "--kafka").error
 
 
-def test_invalid_options_are_one_line_before_spark_starts(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_options_are_one_line_before_spark_starts(
+    lake: StreamedLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     publish_rest(lake.engine.store, options(lake.settings["kafka_bootstrap"]))
     assert "REALM_NOT_FOUND" in lake.run("stream", "--once", "--realm", "nobody").error
     assert "retention" in lake.run("--set", "retention=sometimes", "stream", "--once").error
+    assert "is not a Spark master" in lake.run("stream", "--once", "--master", "nonsense").error
     assert (
         "kafka_ssl_ca_location"
         in lake.run(
