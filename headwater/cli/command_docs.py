@@ -13,7 +13,7 @@ INTRODUCTION = """# Commands
 
 `headwater` (also `python -m headwater`) takes `--store URL`, `--config FILE` and `--set NAME=VALUE` before the command; see
 [settings.md](settings.md). An error is one line on stderr and exit code 2. Exit code 1 means that you answered a question
-with no, that a check failed (`demo`, `audit`, `verify`), or that something is left for the next run.
+with no, that a check failed (`demo`, `audit`, `maintain check`), or that something is left for the next run.
 
 `python -m headwater.cli.command_docs` prints this page, and a test compares it with the commands."""
 
