@@ -357,8 +357,9 @@ class _RootSweep:
 
     def run(self, report: RootReport) -> None:
         self._check_readable()
-        listing = self._list(report)
+        listing = self._list()
         try:
+            self._spare(report, listing)
             self._judge(report, listing)
         finally:
             listing.close()
@@ -391,7 +392,7 @@ class _RootSweep:
         if reason is not None:
             raise MaintenanceRefused(reason, field="metadata_location")
 
-    def _list(self, report: RootReport) -> RootListing:
+    def _list(self) -> RootListing:
         self._sweep._at("list")
         judgement = Judgement(
             salt=self._salt,
@@ -408,7 +409,10 @@ class _RootSweep:
             asked=self._sweep._asked,
             dry_run=self._options.dry_run,
         )
-        listing = self._marks.list(work)
+        return self._marks.list(work)
+
+    def _spare(self, report: RootReport, listing: RootListing) -> None:
+        """Folders that are not this sweep's to judge."""
         listed = listing.counts
         if listed.claims and self._safeguards.nested_claims:
             listed.spare(self._sweep._claims.foreign_folders(self._root, listed.claims))
@@ -422,7 +426,6 @@ class _RootSweep:
         report.listed_bytes = listed.bytes
         report.condemned = len(listed.candidates)
         report.condemned_bytes = listing.bytes
-        return listing
 
     # ── second look and share ───────────────────────────────────────────────────────────────────────────────
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import unicodedata
+import warnings
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
 from headwater.producer.catalogs.catalogs import Catalogs
-from headwater.schemas.errors import InvalidInput, MaintenanceRefused
+from headwater.schemas.errors import InvalidInput, MaintenanceRefused, StoreUnavailable
 from headwater.streaming.files import file_groups as file_groups_module
 from headwater.streaming.files.file_groups import file_groups, table_folder
 from headwater.streaming.files.kinds import FileKind, FileRef, kind_by_name
 from headwater.streaming.files.sweep.file_safeguards import ALL_ON
-from headwater.streaming.files.sweep.file_sweep import FileSweepOptions
+from headwater.streaming.files.sweep.file_sweep import FileSweep, FileSweepOptions
 from tests.support.fixtures.swept_lake import AGELESS, META, NOW, swept_lake
 
 
@@ -304,3 +306,17 @@ def test_files_of_a_realm_that_is_closed_or_going_stay(tmp_path: Path, status: s
         else:
             lake.sweep_twice()
         assert lake.needed(location) <= lake.files()
+
+
+def test_a_root_that_is_refused_after_it_was_listed_leaves_no_file_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(_: FileSweep) -> frozenset[str]:
+        raise StoreUnavailable("the store was not reached.")
+
+    monkeypatch.setattr(FileSweep, "reserved", unreachable)
+    with swept_lake(tmp_path) as lake, warnings.catch_warnings(record=True, category=ResourceWarning) as left_open:
+        lake.table("garbage")
+        [root] = lake.sweep().roots
+        gc.collect()
+    assert "not reached" in root.refusal and not left_open
