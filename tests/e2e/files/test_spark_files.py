@@ -15,7 +15,7 @@ import httpx
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.rest import RestCatalog
-from pyiceberg.exceptions import RESTError
+from pyiceberg.exceptions import CommitFailedException, RESTError
 
 from headwater.persistence.realms.realms import Realms
 from headwater.persistence.store import Store, open_store
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 ROUNDS_OF_SECONDS = 600 if os.environ.get("HEADWATER_SOAK") else 0
 """At least one round of all statements."""
 WAIT_SECONDS = 120
+FILES_MAX = 100_000
 _numbers = itertools.count(1)
 
 
@@ -135,8 +136,10 @@ class SparkLake:
             TaskPurge(self.store, self.operations, options).run(run)
 
     def sweep(self) -> RootReport:
-        """Files of any age may go, as soon as two runs have found them unused."""
-        options = FileSweepOptions(grace_hours=0, confirm_hours=0, share_max=1, batches_per_second=0, roots=[self.root])
+        """Files of any age and number may go, as soon as two runs have found them unused."""
+        options = FileSweepOptions(
+            grace_hours=0, confirm_hours=0, expect_files=FILES_MAX, batches_per_second=0, roots=[self.root]
+        )
         runs = Runs(self.store.backend, self.store.clock, lease_seconds=300, lease_key=FILES_LEASE)
         with runs.run("files-sweep") as run:
             sweep = FileSweep(self.store, self.operations, options, safeguards=FileSafeguards(grace=False))
@@ -295,7 +298,7 @@ def appending(lake: SparkLake, told: list[tuple[str, int]]) -> Callable[[], None
     table = catalog.create_table("db.python", row.schema)
 
     def append() -> None:
-        with contextlib.suppress(RESTError, FileNotFoundError, OSError):  # a sweep was faster than the commit
+        with contextlib.suppress(RESTError, CommitFailedException, OSError):  # a sweep was faster than the commit
             table.append(row)
             told.append((table.metadata_location, table.scan().to_arrow().num_rows))
         table.refresh()
