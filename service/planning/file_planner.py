@@ -9,11 +9,7 @@ from typing import Any
 
 import msgspec
 from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.expressions.visitors import (
-    expression_evaluator,
-    inclusive_projection,
-    manifest_evaluator,
-)
+from pyiceberg.expressions.visitors import inclusive_projection, manifest_evaluator
 from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntry, ManifestFile
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
@@ -22,7 +18,7 @@ from pyiceberg.types import IcebergType, NestedField
 from headwater.schemas.errors import InvalidInput, MalformedMetadata
 from headwater.service.planning.delete_index import DeleteIndex
 from headwater.service.planning.manifest_reader import ManifestReader
-from headwater.service.planning.scan_filter import MetricsTest, ScanRequest, fitted, parsed_filter
+from headwater.service.planning.scan_filter import MetricsTest, PartitionTest, ScanRequest, fitted, parsed_filter
 
 Plain = dict[str, Any]
 """Table metadata as its file has it."""
@@ -103,7 +99,7 @@ class FilePlanner:
                 manifest=_unless_unknown(manifest_evaluator(spec, schema, projected, case_sensitive)),
                 partition=_always
                 if isinstance(projected, AlwaysTrue)
-                else _unless_unknown(expression_evaluator(of_values, projected, case_sensitive)),
+                else _unless_unknown(PartitionTest(of_values, projected, case_sensitive).eval),
             )
         return self._tests[id]
 

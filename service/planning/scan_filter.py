@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import msgspec
 from pydantic import ValidationError
@@ -25,14 +26,16 @@ from pyiceberg.expressions import (
 from pyiceberg.expressions.literals import BinaryLiteral
 from pyiceberg.expressions.visitors import (
     BooleanExpressionVisitor,
+    _ExpressionEvaluationVisitor,
     _InclusiveMetricsEvaluationVisitor,
     _InclusiveMetricsEvaluator,
+    bind,
     visit,
 )
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
-from pyiceberg.typedef import L, LiteralValue
-from pyiceberg.types import BinaryType, DoubleType, FixedType, FloatType, PrimitiveType
+from pyiceberg.typedef import L, LiteralValue, Record, StructProtocol
+from pyiceberg.types import BinaryType, DoubleType, FixedType, FloatType, PrimitiveType, UUIDType
 
 from headwater.schemas.errors import InvalidInput
 
@@ -52,6 +55,32 @@ class ScanRequest(msgspec.Struct, frozen=True):
         return self.filter not in (b"", b"null", b"true")
 
 
+class PartitionTest:
+    """Whether a file may hold rows of a projected filter, by its partition."""
+
+    def __init__(self, schema: Schema, projected: BooleanExpression, case_sensitive: bool) -> None:
+        self._bound = bind(schema, projected, case_sensitive)
+        self._of_uuids = any(isinstance(field.field_type, UUIDType) for field in schema.fields)
+        self._width = len(schema.fields)
+
+    def eval(self, partition: StructProtocol) -> bool:
+        """⚠ PyIceberg reads UUIDs as such from a manifest, and as bytes from a filter: none would equal another."""
+        if self._of_uuids:
+            values = [partition[at] for at in range(self._width)]
+            partition = Record(*(one.bytes if isinstance(one, UUID) else one for one in values))
+        return visit(self._bound, _PartitionVisitor(partition))
+
+
+class _PartitionVisitor(_ExpressionEvaluationVisitor):
+    """As in Iceberg's own planner, a partition without a value comes before all others; PyIceberg's leaves it out."""
+
+    def visit_less_than(self, term: BoundTerm, literal: LiteralValue) -> bool:
+        return term.eval(self.struct) is None or super().visit_less_than(term, literal)
+
+    def visit_less_than_or_equal(self, term: BoundTerm, literal: LiteralValue) -> bool:
+        return term.eval(self.struct) is None or super().visit_less_than_or_equal(term, literal)
+
+
 class MetricsTest(_InclusiveMetricsEvaluator):
     """Whether a file may hold rows of a filter, by its metrics."""
 
@@ -65,8 +94,8 @@ class _MetricsVisitor(_InclusiveMetricsEvaluationVisitor):
         self._nulls = file.null_value_counts
 
     def _may_contain_null(self, field_id: int) -> bool:
-        """As Iceberg's own planner has it; PyIceberg's takes a count of 0 for "perhaps"."""
-        return self._nulls is None or self._nulls.get(field_id, 0) != 0
+        """As Iceberg's own planner has it. PyIceberg's takes a count of 0 for "perhaps", and one that is missing for 0."""
+        return self._nulls is None or self._nulls.get(field_id) != 0
 
     def visit_not_equal(self, term: BoundTerm, literal: LiteralValue) -> bool:
         return not self._holds_one_of(term, {literal.value})

@@ -83,9 +83,8 @@ class JavaTable(ScannedTable):
             case "evolve":
                 self._evolve()
             case "remove" if self._data:
-                path = next(iter(self._data))
-                del self._data[path]
-                self._commit(self._table.newDelete().deleteFile(path))
+                described = self._data.pop(next(iter(self._data)))
+                self._commit(self._table.newDelete().deleteFile(self._made(described)))
             case "row-delta":
                 delete, row = self._delete(step), self._data_file(step)
                 self._commit(self._table.newRowDelta().addRows(row).addDeletes(delete))

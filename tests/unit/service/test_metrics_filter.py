@@ -1,16 +1,23 @@
-"""Files are left out by their metrics as Iceberg's own planner leaves them out."""
+"""Files are left out by their metrics and partitions as Iceberg's own planner leaves them out."""
 
 from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
 
 import pytest
 from pyiceberg.conversions import to_bytes
 from pyiceberg.expressions import BooleanExpression, IsNull, NotEqualTo, NotIn, NotStartsWith
+from pyiceberg.expressions.visitors import inclusive_projection
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
-from pyiceberg.types import BinaryType, DoubleType, FixedType, NestedField, PrimitiveType, StringType
+from pyiceberg.types import BinaryType, DoubleType, FixedType, LongType, NestedField, PrimitiveType, StringType, UUIDType
 
-from headwater.service.planning.scan_filter import MetricsTest, ScanRequest, fitted, parsed_filter
+from headwater.service.planning.scan_filter import MetricsTest, PartitionTest, ScanRequest, fitted, parsed_filter
 
 SCHEMA = Schema(NestedField(1, "region", StringType(), required=False))
 
@@ -32,7 +39,7 @@ def file(nulls: dict[int, int] | None, upper: bytes = b"az", lower: bytes = b"a"
     )
 
 
-@pytest.mark.parametrize(("nulls", "is_kept"), [({1: 0}, False), ({1: 3}, True), (None, True), ({}, False)])
+@pytest.mark.parametrize(("nulls", "is_kept"), [({1: 0}, False), ({1: 3}, True), (None, True), ({}, True)])
 def test_values_that_all_begin_so_are_left_out_unless_some_may_be_null(nulls: dict[int, int] | None, is_kept: bool) -> None:
     assert MetricsTest(SCHEMA, NotStartsWith("region", "a")).eval(file(nulls)) is is_kept
 
@@ -112,3 +119,30 @@ def test_a_predicate_on_a_transformed_column_leaves_no_file_out(filter: bytes, i
     term = b'{"type": "transform", "transform": "bucket[4]", "term": "region"}'
     other = b'{"type": "eq", "term": "region", "value": "elsewhere"}'
     assert _kept(filter.replace(b"TERM", term).replace(b"OTHER", other), b"a", b"b", StringType()) is is_kept
+
+
+def _partition_kept(filter: dict[str, Any], type: PrimitiveType, value: object) -> bool:
+    schema = Schema(NestedField(1, "column", type, required=False))
+    spec = PartitionSpec(PartitionField(1, 1_000, IdentityTransform(), "column"))
+    found = fitted(parsed_filter(ScanRequest(json.dumps({"term": "column", **filter}).encode())), schema, case_sensitive=True)
+    projected = inclusive_projection(schema, spec, True)(found)
+    return PartitionTest(Schema(*spec.partition_type(schema).fields), projected, True).eval(Record(value))
+
+
+def test_a_uuid_of_a_filter_is_found_among_the_partitions() -> None:
+    one, other = UUID(int=2**100), UUID(int=1)
+    for kind, value, of_one, of_other in (
+        ("eq", str(one), True, False),
+        ("not-eq", str(one), False, True),
+        ("in", [str(one), str(UUID(int=7))], True, False),
+        ("not-in", [str(one), str(UUID(int=7))], False, True),
+        ("gt", str(other), True, False),
+        ("lt-eq", str(other), False, True),
+    ):
+        filter = {"type": kind, "values" if isinstance(value, list) else "value": value}
+        assert [_partition_kept(filter, UUIDType(), it) for it in (one, other)] == [of_one, of_other], kind
+
+
+@pytest.mark.parametrize(("kind", "is_kept"), [("lt", True), ("lt-eq", True), ("gt", False), ("gt-eq", False), ("eq", False)])
+def test_a_partition_without_a_value_comes_before_all_others(kind: str, is_kept: bool) -> None:
+    assert _partition_kept({"type": kind, "value": 5}, LongType(), None) is is_kept
